@@ -51,6 +51,15 @@ pub(crate) enum Next {
     End(CloseReason),
 }
 
+/// Takes a message out of a buffer. A buffer that is much larger stays with its owner: it would be held without being counted.
+fn apart(data: &mut Vec<u8>) -> Vec<u8> {
+    if data.capacity() - data.len() > data.len() / 8 + 64 {
+        data.as_slice().to_vec()
+    } else {
+        std::mem::take(data)
+    }
+}
+
 fn take_waiting(waiting: Waiting, data: &mut Vec<u8>) -> Next {
     *data = waiting.data;
     Next::Message {
@@ -198,14 +207,17 @@ impl Association {
         let now = self.handle.shared.now();
         let mut guard = self.handle.shared.lock();
         let state = &mut *guard;
+        data.clear();
         let Some(slot) = state.slots.get_mut(&self.handle.id) else {
             return Err(AssociationError::StackStopped("the association is gone".to_owned()));
         };
+        // Once nothing more can arrive, what is left may be taken out whatever waits.
+        let is_over = matches!(slot.progress, Progress::Closed(_)) || state.stopped.is_some();
         let before = slot.held();
         let mut found = None;
         let mut is_full = false;
         if let Some(opened) = &mut slot.opened {
-            is_full = opened.is_full();
+            is_full = opened.is_full() && !is_over;
             found = opened.take(reader).map(|waiting| take_waiting(waiting, data));
             if is_full && !opened.is_full() {
                 // Others may go on.
@@ -232,9 +244,9 @@ impl Association {
                         stream,
                         ppid,
                         unordered,
-                        data: std::mem::take(data),
+                        data: apart(data),
                     });
-                    is_full = opened.is_full();
+                    is_full = opened.is_full() && !is_over;
                     slot.signals.readable.notify_waiters();
                 }
                 _ => {
@@ -263,21 +275,39 @@ impl Association {
         }
     }
 
-    /// Opens a stream: its messages wait apart from those of others.
-    pub(crate) fn open_stream(&self, stream: u16) -> Result<(), AssociationError> {
+    /// Opens a stream: its messages wait apart from those of others. Returns how often the peer has restarted.
+    pub(crate) fn open_stream(&self, stream: u16) -> Result<u32, AssociationError> {
         let mut state = self.handle.shared.lock();
-        if let Some(slot) = state.slots.get_mut(&self.handle.id)
-            && !slot.opened.get_or_insert_default().open(stream)
-        {
+        let Some(slot) = state.slots.get_mut(&self.handle.id) else {
+            return Ok(0);
+        };
+        let opened = slot.opened.get_or_insert_default();
+        if !opened.open(stream) {
             return Err(AssociationError::StreamInUse(stream));
         }
-        Ok(())
+        Ok(opened.incarnation())
     }
 
-    pub(crate) fn close_stream(&self, stream: u16) {
+    /// Whether the peer has restarted since a stream was opened.
+    pub(crate) fn has_restarted_since(&self, incarnation: u32) -> bool {
+        let state = self.handle.shared.lock();
+        let slot = state.slots.get(&self.handle.id);
+        let opened = slot.and_then(|slot| slot.opened.as_ref());
+        opened.is_some_and(|opened| opened.incarnation() != incarnation)
+    }
+
+    /// The longest message that can be sent, in bytes.
+    pub(crate) fn longest_message(&self) -> usize {
+        let state = self.handle.shared.lock();
+        let association = state.endpoint.association(self.handle.id);
+        association.map_or(usize::MAX, |association| association.send_buffer() as usize)
+    }
+
+    pub(crate) fn close_stream(&self, stream: u16, incarnation: u32) {
         let mut state = self.handle.shared.lock();
         if let Some(slot) = state.slots.get_mut(&self.handle.id)
             && let Some(opened) = &mut slot.opened
+            && opened.incarnation() == incarnation
         {
             opened.close(stream);
             slot.signals.readable.notify_waiters();
@@ -423,7 +453,7 @@ impl Association {
     /// for. [`path_events`](Self::path_events) reports the answer as [`PathChange::PingAnswered`](crate::PathChange::PingAnswered) with
     /// `number`; an answer that does not come is a loss in one of the directions. Neither influences what the association does.
     /// At most [`MAX_PINGS`](crate::MAX_PINGS) wait for an answer; then the oldest is given up for a new one.
-    /// Returns false if there is no such path, or if the association is not established.
+    /// Returns false if there is no such path, if it is not confirmed, or if the association is not established.
     pub fn ping(&self, path: PathId, number: u32, bytes: usize) -> bool {
         let now = self.handle.shared.now();
         let mut state = self.handle.shared.lock();
@@ -433,6 +463,9 @@ impl Association {
     }
 
     /// Returns snapshots of counters and paths, the first one now, then one each `period` (1 ms at least), and one at the end.
+    ///
+    /// # Panics
+    /// Panics outside a tokio runtime.
     ///
     /// # Examples
     ///

@@ -261,7 +261,7 @@ fn send(cx: &mut Context<'_>, shared: &Shared, sockets: &[Arc<dyn Socket>], outg
             segment: group.segment,
         };
         let mut sent = socket.poll_send(cx, &datagrams);
-        if matches!(&sent, Poll::Ready(Err(e)) if Trouble::of(e).is_some()) {
+        if matches!(&sent, Poll::Ready(Err(_))) {
             // The error may be the report about an earlier datagram; then this one goes out now.
             sent = socket.poll_send(cx, &datagrams);
         }

@@ -80,6 +80,10 @@ pub enum AssociationError {
     /// A [`Stream`](crate::Stream) of this number is open already.
     #[error("stream {0} is read elsewhere already")]
     StreamInUse(u16),
+    /// The peer has restarted, so that a [`Stream`](crate::Stream) opened before has lost bytes in both directions. It can be dropped and
+    /// opened again.
+    #[error("the peer has restarted")]
+    PeerRestarted,
     /// The task that drives the stack is gone, because its runtime ended or a socket failed.
     #[error("the stack has stopped: {0}")]
     StackStopped(String),

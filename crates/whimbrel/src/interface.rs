@@ -27,20 +27,49 @@ pub(crate) fn expand(addr: SocketAddr, transport: &dyn Transport) -> Vec<SocketA
 /// The addresses of this host's interfaces that are up, without link-local ones.
 #[cfg(unix)]
 pub(crate) fn local_addrs() -> Vec<IpAddr> {
-    named().into_iter().map(|(_, ip)| ip).collect()
+    listed().unwrap_or_default()
+}
+
+/// The same, or why they cannot be listed.
+#[cfg(unix)]
+pub(crate) fn listed() -> io::Result<Vec<IpAddr>> {
+    let unusable = unusable_addrs();
+    let found = named()?.into_iter().map(|(_, ip)| ip);
+    Ok(found.filter(|ip| !unusable.contains(ip)).collect())
+}
+
+/// IPv6 addresses that cannot be bound: their uniqueness is not verified yet, or they are duplicates (RFC 4862 §5.4).
+#[cfg(unix)]
+fn unusable_addrs() -> Vec<IpAddr> {
+    // linux/if_addr.h
+    const OPTIMISTIC: u32 = 0x04;
+    const DUPLICATE: u32 = 0x08;
+    const TENTATIVE: u32 = 0x40;
+    // Address, index, prefix length, scope, flags and name; only Linux has it.
+    let table = std::fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap_or_default();
+    let unusable = |line: &str| {
+        let mut fields = line.split_whitespace();
+        let ip = u128::from_str_radix(fields.next()?, 16).ok()?;
+        let flags = u32::from_str_radix(fields.nth(3)?, 16).ok()?;
+        let is_tentative = flags & TENTATIVE != 0 && flags & OPTIMISTIC == 0;
+        (is_tentative || flags & DUPLICATE != 0).then_some(IpAddr::V6(Ipv6Addr::from(ip)))
+    };
+    table.lines().filter_map(unusable).collect()
 }
 
 /// The interface that has this address.
 #[cfg(target_os = "linux")]
 pub(crate) fn name_of(local: IpAddr) -> Option<String> {
-    named().into_iter().find(|(_, ip)| *ip == local).map(|(name, _)| name)
+    named()
+        .ok()?
+        .into_iter()
+        .find(|(_, ip)| *ip == local)
+        .map(|(name, _)| name)
 }
 
 #[cfg(unix)]
-fn named() -> Vec<(String, IpAddr)> {
-    let Ok(interfaces) = nix::ifaddrs::getifaddrs() else {
-        return Vec::new();
-    };
+fn named() -> io::Result<Vec<(String, IpAddr)>> {
+    let interfaces = nix::ifaddrs::getifaddrs()?;
     let mut found = Vec::new();
     for interface in interfaces {
         let Some(storage) = interface.address else { continue };
@@ -55,13 +84,18 @@ fn named() -> Vec<(String, IpAddr)> {
             found.push((interface.interface_name, ip));
         }
     }
-    found
+    Ok(found)
 }
 
 /// Without a way to list them there are none.
 #[cfg(not(unix))]
 pub(crate) fn local_addrs() -> Vec<IpAddr> {
     Vec::new()
+}
+
+#[cfg(not(unix))]
+pub(crate) fn listed() -> io::Result<Vec<IpAddr>> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// The address, as IPv4 if it is an IPv4 address in its IPv6-mapped form (RFC 4291 §2.5.5.2).

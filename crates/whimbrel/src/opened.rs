@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 
-/// Bytes that wait in the opened streams of an association before nothing more is taken out of its receive buffer.
+/// Bytes of memory that messages take in the opened streams of an association before nothing more is taken out of its receive buffer.
 pub(crate) const WAITING_BYTES: usize = 256 * 1024;
 
 /// A future that a poll function keeps until it is ready.
@@ -18,6 +18,7 @@ pub(crate) struct Opened {
     /// Messages of all others.
     others: VecDeque<Waiting>,
     bytes: usize,
+    incarnation: u32,
 }
 
 #[derive(Debug)]
@@ -26,6 +27,15 @@ pub(crate) struct Waiting {
     pub(crate) ppid: u32,
     pub(crate) unordered: bool,
     pub(crate) data: Vec<u8>,
+}
+
+/// Bytes of memory that a waiting message takes beside its data: its place in the queue, and what the allocator adds.
+const OVERHEAD: usize = size_of::<Waiting>() + 32;
+
+impl Waiting {
+    fn memory(&self) -> usize {
+        self.data.capacity() + OVERHEAD
+    }
 }
 
 impl Opened {
@@ -46,12 +56,26 @@ impl Opened {
         self.others.extend(self.queues.remove(&stream).unwrap_or_default());
     }
 
+    /// The peer has restarted: what was sent before and what comes now are not one stream of bytes. Closes all streams.
+    pub(crate) fn on_restart(&mut self) {
+        self.incarnation += 1;
+        let queues = std::mem::take(&mut self.queues).into_values().flatten();
+        for gone in queues.chain(std::mem::take(&mut self.others)) {
+            self.bytes -= gone.memory();
+        }
+    }
+
+    /// How often the peer has restarted.
+    pub(crate) fn incarnation(&self) -> u32 {
+        self.incarnation
+    }
+
     /// Whether as much waits as may.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes >= WAITING_BYTES
     }
 
-    /// Bytes that wait.
+    /// Bytes of memory that waiting messages take.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -63,7 +87,7 @@ impl Opened {
 
     /// Keeps a message for its reader.
     pub(crate) fn keep(&mut self, waiting: Waiting) {
-        self.bytes += waiting.data.len();
+        self.bytes += waiting.memory();
         let queue = self.queues.get_mut(&waiting.stream).unwrap_or(&mut self.others);
         queue.push_back(waiting);
     }
@@ -75,7 +99,7 @@ impl Opened {
             None => &mut self.others,
         };
         let taken = queue.pop_front()?;
-        self.bytes -= taken.data.len();
+        self.bytes -= taken.memory();
         Some(taken)
     }
 }

@@ -223,11 +223,18 @@ impl PathWatch {
 
     /// Takes in the paths that there are now.
     pub(crate) fn on_paths(&mut self, time: Instant, paths: impl Iterator<Item = PathInfo>) {
-        let now: Vec<Known> = paths.map(Known::from).collect();
-        let before = std::mem::replace(&mut self.known, now.clone());
+        let mut now: Vec<Known> = paths.map(Known::from).collect();
         // A number is used again for other addresses (`docs/decisions/0016-paths-keep-their-numbers.md`); a peer behind a translator
         // may change its port on the same path.
         let same = |a: &Known, b: &Known| a.id == b.id && a.local == b.local && a.remote.ip() == b.remote.ip();
+        for path in &mut now {
+            path.trouble = self
+                .known
+                .iter()
+                .find(|old| same(old, path))
+                .and_then(|old| old.trouble);
+        }
+        let before = std::mem::replace(&mut self.known, now.clone());
         for gone in before.iter().filter(|old| !now.iter().any(|new| same(old, new))) {
             self.report(time, *gone, PathChange::Removed);
         }

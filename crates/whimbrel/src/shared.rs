@@ -347,6 +347,13 @@ impl State {
     fn on_restart(&mut self, now: Time, id: AssocId) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
         slot.peer_shutdown = false;
+        let before = slot.held();
+        if let Some(opened) = &mut slot.opened {
+            opened.on_restart();
+        }
+        self.held_memory = self.held_memory - before + slot.held();
+        slot.signals.readable.notify_waiters();
+        slot.signals.writable.notify_waiters();
         if slot.shutdown_wanted {
             self.endpoint.shutdown(now, id);
         } else if slot.orphan {
@@ -487,6 +494,10 @@ impl State {
     /// reads path events learns of them.
     // [9260:10-2, 10-4]
     pub(crate) fn on_trouble(&mut self, shared: &Shared, now: Time, remote: SocketAddr, trouble: Trouble) {
+        // Most forged reports name no peer of ours.
+        if !self.endpoint.has_association_with(remote) {
+            return;
+        }
         let time = shared.clock.instant(now);
         for (id, slot) in &mut self.slots {
             if let Some((watch, time)) = slot.watch.as_mut().zip(time) {

@@ -1,9 +1,10 @@
 //! A stack of one SCTP port on UDP sockets, and its listening form.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rand_core::Rng;
+use tokio::task::AbortHandle;
 use whimbrel_proto::{Discard, Endpoint, EndpointConfig};
 
 use crate::association::Association;
@@ -33,6 +34,8 @@ struct StackHandle {
     port: u16,
     config: StackConfig,
     transport: Arc<dyn Transport>,
+    /// Tasks that follow the addresses of the host.
+    followers: Mutex<Vec<AbortHandle>>,
 }
 
 /// A [`Stack`] whose peers may open associations.
@@ -117,6 +120,7 @@ impl Stack {
                 port,
                 config,
                 transport,
+                followers: Mutex::default(),
             }),
         })
     }
@@ -245,7 +249,7 @@ impl Stack {
     /// is left as it is: the last one stays.
     ///
     /// # Errors
-    /// Returns an error if the system cannot report changes.
+    /// Returns an error if the system cannot report changes, or on a node of a simulation.
     ///
     /// # Examples
     ///
@@ -256,10 +260,11 @@ impl Stack {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn follow_addresses(
-        &self,
-        wanted: impl Fn(IpAddr) -> bool + Send + 'static,
-    ) -> std::io::Result<tokio::task::AbortHandle> {
+    pub fn follow_addresses(&self, wanted: impl Fn(IpAddr) -> bool + Send + 'static) -> std::io::Result<AbortHandle> {
+        #[cfg(feature = "simulated")]
+        if crate::simulated::current().is_some() {
+            return Err(std::io::ErrorKind::Unsupported.into());
+        }
         let mut watch = AddressWatch::new()?;
         let weak = Arc::downgrade(&self.handle);
         let follow = async move {
@@ -280,7 +285,13 @@ impl Stack {
                 }
             }
         };
-        Ok(tokio::spawn(follow).abort_handle())
+        let task = tokio::spawn(follow).abort_handle();
+        let followers = &self.handle.followers;
+        followers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(task.clone());
+        Ok(task)
     }
 
     /// The local addresses with the UDP ports that were bound at first; [`Association::local_addrs`] returns the current ones.
@@ -394,6 +405,8 @@ impl Drop for Listener {
 
 impl Drop for StackHandle {
     fn drop(&mut self) {
+        let followers = self.followers.get_mut().unwrap_or_else(PoisonError::into_inner);
+        followers.iter().for_each(AbortHandle::abort);
         let mut state = self.shared.lock();
         state.handles -= 1;
         state.wake_driver();

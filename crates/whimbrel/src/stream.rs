@@ -15,7 +15,7 @@ const MESSAGE_BYTES: usize = 16 * 1024;
 
 /// A stream of an association for programs that read and write bytes ([`Association::stream`]): tokio's `copy`, codecs, HTTP libraries.
 ///
-/// Each write becomes one message of at most 16 KiB, in order; the boundaries of messages have no meaning for the reader. Whoever reads gets
+/// Each write becomes one message of at most 16 KiB and no longer than the send buffer, in order; the boundaries of messages have no meaning for the reader. Whoever reads gets
 /// the bytes in the order in which the peer wrote them, whatever happens on other streams.
 ///
 /// SCTP ends all streams of an association together. Reading returns the end of the file when the association has been shut down in good
@@ -26,7 +26,13 @@ const MESSAGE_BYTES: usize = 16 * 1024;
 ///
 /// # Back-pressure
 /// Writing waits while the association's send buffer is full. What is not read stays, and at last the peer has to wait; since all streams
-/// share one receive buffer, other streams then wait, too.
+/// share one receive buffer, other streams then wait, too. That holds for messages of streams that were not opened, too: a program whose
+/// peer sends on more streams than it has opened calls [`Association::recv`] as well.
+///
+/// # Restart of the peer
+/// A peer that has lost its state and begins anew (RFC 9260 §5.2.4 A) continues the association, but not the bytes of a stream. Reading and
+/// writing then fail with `ConnectionReset`; the stream can be dropped and opened again. What arrived before the restart and had not been
+/// taken out of the receive buffer comes first then.
 ///
 /// # Cancel safety
 /// A read or a write that is dropped before it is ready has read or written nothing.
@@ -57,6 +63,8 @@ pub struct Stream {
     association: Association,
     id: u16,
     ppid: u32,
+    /// How often the peer had restarted when it was opened.
+    incarnation: u32,
     /// What is left of the message that is being read.
     rest: Vec<u8>,
     read: usize,
@@ -77,17 +85,18 @@ impl Association {
     /// # Errors
     /// Returns an error if the stream is open already.
     pub fn stream(&self, stream: u16) -> Result<Stream, AssociationError> {
-        self.open_stream(stream)?;
-        Ok(Stream::new(self.clone(), stream))
+        let incarnation = self.open_stream(stream)?;
+        Ok(Stream::new(self.clone(), stream, incarnation))
     }
 }
 
 impl Stream {
-    pub(crate) fn new(association: Association, id: u16) -> Self {
+    fn new(association: Association, id: u16, incarnation: u32) -> Self {
         Stream {
             association,
             id,
             ppid: 0,
+            incarnation,
             rest: Vec::new(),
             read: 0,
             readable: None,
@@ -113,6 +122,9 @@ impl Stream {
     /// Takes the next message; `Ok(false)` at the end.
     fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         loop {
+            if self.association.has_restarted_since(self.incarnation) {
+                return Poll::Ready(Err(AssociationError::PeerRestarted.into()));
+            }
             match self.association.next_of_stream(self.id, &mut self.rest) {
                 Err(error) => return Poll::Ready(Err(error.into())),
                 Ok(Next::Message { .. }) => {
@@ -165,10 +177,13 @@ impl AsyncWrite for Stream {
         if buf.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        let len = buf.len().min(MESSAGE_BYTES);
+        let len = buf.len().min(MESSAGE_BYTES).min(this.association.longest_message());
         let mut message = Message::new(this.id, buf[..len].to_vec());
         message.ppid = this.ppid;
         loop {
+            if this.association.has_restarted_since(this.incarnation) {
+                return Poll::Ready(Err(AssociationError::PeerRestarted.into()));
+            }
             message = match this.association.try_send(message) {
                 Ok(()) => {
                     this.writable = None;
@@ -192,7 +207,7 @@ impl AsyncWrite for Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.association.close_stream(self.id);
+        self.association.close_stream(self.id, self.incarnation);
     }
 }
 
@@ -207,7 +222,7 @@ impl From<AssociationError> for io::Error {
             AssociationError::Closed(_) | AssociationError::StackStopped(_) => io::ErrorKind::ConnectionAborted,
             AssociationError::ShuttingDown => io::ErrorKind::BrokenPipe,
             AssociationError::Message(_) => io::ErrorKind::InvalidInput,
-            AssociationError::Undelivered(_) => io::ErrorKind::ConnectionReset,
+            AssociationError::Undelivered(_) | AssociationError::PeerRestarted => io::ErrorKind::ConnectionReset,
             AssociationError::StreamInUse(_) => io::ErrorKind::AlreadyExists,
         };
         io::Error::new(kind, error)

@@ -235,6 +235,18 @@ impl Trouble {
         if error.raw_os_error() == Some(nix::errno::Errno::EMSGSIZE as i32) {
             return Some(Trouble::TooLong(0));
         }
+        #[cfg(target_os = "linux")]
+        {
+            use nix::errno::Errno;
+            // Host down or unknown, protocol not supported or administratively prohibited there (RFC 792, RFC 1122 §3.2.2.1, RFC 4443 §3.1).
+            let unreachable = [Errno::EHOSTDOWN, Errno::ENONET, Errno::ENOPROTOOPT, Errno::EACCES];
+            if unreachable
+                .iter()
+                .any(|errno| error.raw_os_error() == Some(*errno as i32))
+            {
+                return Some(Trouble::HostUnreachable);
+            }
+        }
         match error.kind() {
             io::ErrorKind::ConnectionRefused => Some(Trouble::PortUnreachable),
             io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable | io::ErrorKind::NetworkDown => {

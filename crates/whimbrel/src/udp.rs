@@ -4,7 +4,9 @@ use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::{Pin, pin};
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use tokio::io::Interest;
@@ -31,7 +33,12 @@ struct UdpSocket {
     local: SocketAddr,
     segmentation_offload: bool,
     interface: Interface,
+    /// Until when a full send buffer is left alone where the runtime cannot tell when it has room.
+    pause: Mutex<Option<Pin<Box<tokio::time::Sleep>>>>,
 }
+
+/// Time after which a full send buffer is tried again.
+const PAUSE: Duration = Duration::from_millis(1);
 
 impl Transport for Udp {
     /// Binds `addr` with the buffers and offloads that the configuration asks for.
@@ -51,6 +58,7 @@ impl Transport for Udp {
             local,
             segmentation_offload: config.segmentation_offload,
             interface: Interface::of(local),
+            pause: Mutex::default(),
         }))
     }
 
@@ -105,6 +113,8 @@ impl Socket for UdpSocket {
             });
             match received {
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock && count == 0 => continue,
+                // A report about an earlier datagram, which anyone can forge by ICMP. `report` reads the details.
+                Err(e) if e.kind() != io::ErrorKind::WouldBlock && !is_of_socket(&e) => continue,
                 Err(e) if e.kind() != io::ErrorKind::WouldBlock => return Poll::Ready(Err(e)),
                 _ => {}
             }
@@ -129,16 +139,20 @@ impl Socket for UdpSocket {
             src_ip: None,
         };
         self.interface.prepare(&self.io, datagrams.remote.ip());
-        loop {
+        for attempt in 0.. {
             ready!(self.io.poll_send_ready(cx))?;
             let sent = self.io.try_io(Interest::WRITABLE, || {
                 self.state.try_send(UdpSockRef::from(&self.io), &transmit)
             });
             match sent {
+                // After an error of the socket (EPOLLERR), tokio takes it as writable for ever.
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && attempt > 0 => break,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => continue,
                 other => return Poll::Ready(other),
             }
         }
+        self.poll_pause(cx);
+        Poll::Pending
     }
 
     /// Lets the system discard their packets. Where it cannot, the packets arrive.
@@ -167,6 +181,16 @@ impl Socket for UdpSocket {
 }
 
 impl UdpSocket {
+    /// Arranges a wake-up after a pause.
+    fn poll_pause(&self, cx: &mut Context<'_>) {
+        let mut pause = self.pause.lock().unwrap_or_else(PoisonError::into_inner);
+        let pause = pause.get_or_insert_with(|| Box::pin(tokio::time::sleep(PAUSE)));
+        pause.as_mut().reset(tokio::time::Instant::now() + PAUSE);
+        if pause.as_mut().poll(cx).is_ready() {
+            cx.waker().wake_by_ref();
+        }
+    }
+
     async fn reported(&self) -> io::Result<Report> {
         loop {
             self.io.ready(Interest::ERROR).await?;
@@ -205,6 +229,20 @@ impl UdpSocket {
     #[cfg(not(target_os = "linux"))]
     fn take_report(&self) -> io::Result<Option<Report>> {
         Err(io::ErrorKind::WouldBlock.into())
+    }
+}
+
+/// Whether an error says that the socket itself cannot be used, rather than what became of a datagram.
+fn is_of_socket(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    {
+        use nix::errno::Errno;
+        let fatal = [Errno::EBADF, Errno::ENOTSOCK, Errno::EINVAL, Errno::EFAULT];
+        fatal.iter().any(|errno| error.raw_os_error() == Some(*errno as i32))
+    }
+    #[cfg(not(unix))]
+    {
+        Trouble::of(error).is_none() && error.kind() != io::ErrorKind::ConnectionReset
     }
 }
 

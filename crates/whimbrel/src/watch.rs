@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use crate::interface;
 
@@ -15,7 +16,8 @@ pub enum AddressChange {
     Removed(IpAddr),
 }
 
-/// Watches the addresses of this host's interfaces (Linux: netlink). Link-local addresses are left out.
+/// Watches the addresses of this host's interfaces (Linux: netlink). Link-local addresses are left out, and IPv6 addresses as long as their
+/// uniqueness is not verified (RFC 4862 §5.4), because they cannot be bound.
 ///
 /// [`Stack::follow_addresses`](crate::Stack::follow_addresses) applies the changes by itself.
 ///
@@ -39,7 +41,12 @@ pub struct AddressWatch {
     known: Vec<IpAddr>,
     changes: VecDeque<AddressChange>,
     signal: Signal,
+    /// Something has changed, and the list has not been read since.
+    is_due: bool,
 }
+
+/// Time after which the addresses are listed again if that failed.
+const RETRY: Duration = Duration::from_millis(100);
 
 impl AddressWatch {
     /// Begins to watch, within a tokio runtime.
@@ -50,9 +57,10 @@ impl AddressWatch {
         // The signal first: what changes between the two is then seen twice, and not missed.
         let signal = Signal::of_addresses()?;
         Ok(AddressWatch {
-            known: interface::local_addrs(),
+            known: interface::listed()?,
             changes: VecDeque::new(),
             signal,
+            is_due: false,
         })
     }
 
@@ -73,8 +81,16 @@ impl AddressWatch {
             if let Some(change) = self.changes.pop_front() {
                 return Ok(change);
             }
-            self.signal.wait().await?;
-            let now = interface::local_addrs();
+            if !self.is_due {
+                self.signal.wait().await?;
+                self.is_due = true;
+            }
+            // Without a list, as when all file descriptors are in use, nothing is known to be gone.
+            let Ok(now) = interface::listed() else {
+                tokio::time::sleep(RETRY).await;
+                continue;
+            };
+            self.is_due = false;
             let gone = self.known.iter().filter(|ip| !now.contains(ip));
             let new = now.iter().filter(|ip| !self.known.contains(ip));
             let gone = gone.copied().map(AddressChange::Removed);

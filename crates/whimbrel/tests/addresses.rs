@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
 
 use std::io::IoSliceMut;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
 use std::task::Context;
 use std::time::Duration;
@@ -206,5 +206,147 @@ fn packets_leave_by_the_interface_of_their_source_address() {
         let before = (sent_by("wifi"), sent_by("lte"));
         send_to(&*lte, "192.0.2.1:9").await;
         assert_eq!((sent_by("wifi") - before.0, sent_by("lte") - before.1), (1, 0));
+    });
+}
+
+/// Sends an ICMP message of this type and code that quotes a datagram of ours.
+fn forge_icmp(kind: u8, code: u8, quoted_from: SocketAddr, quoted_to: SocketAddr) {
+    use socket2::{Domain, Protocol, Socket, Type};
+    let (IpAddr::V4(from), IpAddr::V4(to)) = (quoted_from.ip(), quoted_to.ip()) else {
+        panic!("IPv4")
+    };
+    let mut message = vec![kind, code, 0, 0, 0, 0, 0, 0];
+    // RFC 792: the IP header and 8 bytes of the datagram.
+    message.extend([0x45, 0, 0, 36, 0, 0, 0, 0, 64, 17, 0, 0]);
+    message.extend(from.octets());
+    message.extend(to.octets());
+    message.extend(quoted_from.port().to_be_bytes());
+    message.extend(quoted_to.port().to_be_bytes());
+    message.extend([0, 16, 0, 0]);
+    let sum = message
+        .chunks(2)
+        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
+        .sum::<u32>();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    message[2..4].copy_from_slice(&(!(folded as u16 + (folded >> 16) as u16)).to_be_bytes());
+    let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::ICMPV4)).unwrap();
+    socket
+        .send_to(&message, &SocketAddr::new(quoted_from.ip(), 0).into())
+        .unwrap();
+}
+
+#[test]
+fn forged_icmp_of_any_kind_ends_nothing() {
+    whimbrel_testkit::needs!(whimbrel_testkit::namespaces());
+    in_namespace(|| async {
+        ip("addr add 10.9.0.1/24 dev lo");
+        ip("addr add 10.9.0.2/24 dev lo");
+        let (_stack, listener, client, server) = pair().await;
+        let ends = (listener.stack().local_addrs()[0], "10.9.0.77:9".parse().unwrap());
+        // Destination unreachable, source quench, redirect, time exceeded, parameter problem (RFC 792, RFC 1812).
+        let kinds = [(3, 16), (4, 1), (5, 4), (11, 2), (12, 3)];
+        for (kind, codes) in kinds {
+            for code in 0..codes {
+                forge_icmp(kind, code, ends.0, ends.1);
+                client.send(Message::new(0, vec![kind, code])).await.unwrap();
+                let message = timeout(PATIENCE, server.recv()).await.unwrap();
+                let message = message
+                    .unwrap_or_else(|error| panic!("ICMP {kind}/{code}: {error}"))
+                    .unwrap();
+                assert_eq!(message.data, [kind, code]);
+                server.send(Message::new(0, "answer")).await.unwrap();
+                let answer = timeout(PATIENCE, client.recv()).await.unwrap().unwrap().unwrap();
+                assert_eq!(answer.data, b"answer");
+            }
+        }
+    });
+}
+
+#[test]
+fn an_ipv6_address_is_reported_when_it_can_be_bound() {
+    whimbrel_testkit::needs!(whimbrel_testkit::namespaces());
+    whimbrel_testkit::needs!(whimbrel_testkit::ipv6());
+    in_namespace(|| async {
+        ip("link add left type veth peer name right");
+        ip("link set left up");
+        ip("link set right up");
+        let mut watch = AddressWatch::new().unwrap();
+        ip("addr add 2001:db8::2/64 dev left");
+        let added = timeout(PATIENCE, watch.next()).await.unwrap().unwrap();
+        assert_eq!(added, AddressChange::Added("2001:db8::2".parse().unwrap()));
+        std::net::UdpSocket::bind("[2001:db8::2]:0").unwrap();
+    });
+}
+
+#[test]
+fn tasks_that_follow_addresses_end_with_their_stack() {
+    whimbrel_testkit::needs!(whimbrel_testkit::namespaces());
+    in_namespace(|| async {
+        let stack = Stack::bind(config("127.0.0.1:0")).unwrap();
+        let follower = stack.clone().follow_addresses(|_| true).unwrap();
+        tokio::task::yield_now().await;
+        assert!(!follower.is_finished());
+        drop(stack);
+        let ended = async {
+            while !follower.is_finished() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(PATIENCE, ended).await.unwrap();
+    });
+}
+
+/// CPU time of this thread.
+fn cpu_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+    // proc(5): user time and system time are fields 14 and 15, in hundredths of a second; the name before them may have spaces.
+    let fields: Vec<&str> = stat[stat.rfind(')').unwrap()..].split_whitespace().collect();
+    let ticks = |place: usize| fields[place].parse::<u64>().unwrap();
+    Duration::from_millis(10 * (ticks(12) + ticks(13)))
+}
+
+#[test]
+fn a_full_send_buffer_costs_no_processor_time_after_an_icmp_error() {
+    whimbrel_testkit::needs!(whimbrel_testkit::namespaces());
+    in_namespace(|| async {
+        ip("link add slow type veth peer name other");
+        ip("link set slow addr 02:00:00:00:00:01 up");
+        ip("link set other up");
+        ip("addr add 10.1.0.1/24 dev slow");
+        ip("neigh add 10.1.0.2 lladdr 02:00:00:00:00:02 dev slow");
+        let shaped = Command::new("tc")
+            .args("qdisc add dev slow root tbf rate 80kbit burst 2kb limit 10mb".split(' '))
+            .status();
+        whimbrel_testkit::needs!(match shaped {
+            Ok(status) if status.success() => Ok(()),
+            _ => Err("the kernel has no token bucket filter (tc qdisc tbf)".to_owned()),
+        });
+        let config = StackConfig {
+            socket_buffer: 64 * 1024,
+            ..StackConfig::default()
+        };
+        let socket = Udp.bind("10.1.0.1:0".parse().unwrap(), &config).unwrap();
+        forge_icmp(3, 3, socket.local_addr(), "10.1.0.2:9".parse().unwrap());
+        let bytes = [0; 1000];
+        let datagrams = Datagrams {
+            remote: "10.1.0.2:9".parse().unwrap(),
+            ecn: Ecn::NotEct,
+            bytes: &bytes,
+            segment: bytes.len(),
+        };
+        let mut sent = 0;
+        let mut flood = std::pin::pin!(async {
+            loop {
+                let _ = std::future::poll_fn(|cx| socket.poll_send(cx, &datagrams)).await;
+                sent += 1;
+            }
+        });
+        let start = cpu_time();
+        let _ = timeout(Duration::from_secs(2), &mut flood).await;
+        let used = cpu_time() - start;
+        drop(flood);
+        // 10 datagrams a second leave.
+        assert!((20..2000).contains(&sent), "{sent}: the buffer has to be full");
+        assert!(used < Duration::from_millis(500), "{used:?} of 2 s");
     });
 }

@@ -64,6 +64,20 @@ where
     S: Future<Output = Result<(), Failure>> + 'static,
     C: Future<Output = Result<(), Failure>> + 'static,
 {
+    pair_with(config, extra, server, client)
+}
+
+/// The same with another configuration.
+fn pair_with<S, C>(
+    config: fn() -> StackConfig,
+    extra: &str,
+    server: impl Fn(Listener, Association) -> S + 'static,
+    client: impl Fn(Stack, Association) -> C + 'static,
+) -> Result<Outcome, SimulationError>
+where
+    S: Future<Output = Result<(), Failure>> + 'static,
+    C: Future<Output = Result<(), Failure>> + 'static,
+{
     let mut simulation = Simulation::new(&scenario(extra), 1);
     let addrs = simulation.addrs("b", 9899);
     let server = std::rc::Rc::new(server);
@@ -475,4 +489,76 @@ fn congestion_control_that_is_replaced_takes_effect() {
         "{kept} kept, {replaced} replaced"
     );
     assert!(kept > Span::from_secs(5));
+}
+
+#[test]
+fn an_end_is_noticed_although_another_reader_has_not_read() {
+    let receive = |_: Listener, association: Association| async move {
+        let mut unread = association.stream(2)?;
+        sleep(Duration::from_secs(5)).await;
+        // What waits for the other reader fills its place.
+        assert!(once(association.recv()).await.is_none());
+        let error = timeout(Duration::from_secs(60), association.recv()).await?;
+        assert!(matches!(error, Err(AssociationError::Closed(_))), "{error:?}");
+        let mut bytes = Vec::new();
+        let error = unread.read_to_end(&mut bytes).await.unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+        assert!(bytes.len() >= 256 * 1024, "{}", bytes.len());
+        Ok(())
+    };
+    let send = |_: Stack, association: Association| async move {
+        let mut stream = association.stream(2)?;
+        for _ in 0..19 {
+            stream.write_all(&[1; 16 * 1024]).await?;
+        }
+        sleep(Duration::from_secs(10)).await;
+        association.abort("enough");
+        Ok(())
+    };
+    pair("", receive, send).unwrap();
+}
+
+#[test]
+fn what_waits_for_another_reader_counts_with_all_of_its_memory() {
+    let receive = |listener: Listener, association: Association| async move {
+        let _slow = association.stream(3)?;
+        let mut data = Vec::with_capacity(16 << 20);
+        let mut most = 0;
+        while association.recv_into(&mut data).await?.is_some() {
+            // The buffer stays where it is.
+            assert!(data.capacity() >= 16 << 20);
+            most = most.max(listener.stack().receive_memory());
+        }
+        // 1000 messages of one byte, each with its place.
+        assert!((64_000..200_000).contains(&most), "{most}");
+        Ok(())
+    };
+    let send = |_: Stack, association: Association| async move {
+        for number in 0..1000 {
+            association.send(Message::new(3, "1")).await?;
+            association.send(Message::new(0, vec![1; 1 + number % 7])).await?;
+        }
+        Ok(association.shutdown().await?)
+    };
+    pair("", receive, send).unwrap();
+}
+
+#[test]
+fn writes_fit_a_small_send_buffer() {
+    let receive = |_: Listener, association: Association| async move {
+        let mut bytes = Vec::new();
+        association.stream(1)?.read_to_end(&mut bytes).await?;
+        assert_eq!(bytes, pattern(30_000));
+        Ok(())
+    };
+    let send = |_: Stack, association: Association| async move {
+        association.stream(1)?.write_all(&pattern(30_000)).await?;
+        Ok(association.shutdown().await?)
+    };
+    let small = || {
+        let mut config = config();
+        config.association.send_buffer = 8192;
+        config
+    };
+    pair_with(small, "", receive, send).unwrap();
 }

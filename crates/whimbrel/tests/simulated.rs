@@ -5,6 +5,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
 use whimbrel::simulated::{Outcome, Scenario, Simulation, SimulationError};
 use whimbrel::{
@@ -438,4 +439,61 @@ fn the_listener_s_end_is_seen_as_an_end_in_good_order() {
     });
     simulation.run().unwrap();
     assert_eq!(notes.take(), [Ok::<_, AssociationError>(None)]);
+}
+
+#[test]
+fn a_stream_ends_with_an_error_where_its_peer_restarts() {
+    let notes = Notes::new();
+    let mut simulation = Simulation::new(&two_links(0.0), 8);
+    let server = simulation.addrs("b", 9899);
+    let seen = notes.clone();
+    simulation.node("b", move || {
+        let seen = seen.clone();
+        async move {
+            let listener = listener()?;
+            let association = listener.accept().await?;
+            loop {
+                let mut stream = association.stream(1)?;
+                let mut bytes = Vec::new();
+                let end = stream.read_to_end(&mut bytes).await.map_err(|error| error.kind());
+                let write = stream.write(b"answer").await.map_err(|error| error.kind());
+                seen.add((bytes.len(), end, write));
+                if end.is_ok() {
+                    return Ok::<(), Failure>(());
+                }
+            }
+        }
+    });
+    simulation.client("a", move || {
+        let server = server.clone();
+        async move {
+            // The same port and addresses after the crash.
+            let stack = Stack::bind(StackConfig {
+                port: 77,
+                local: vec!["0.0.0.0:9898".parse()?],
+                ..config()
+            })?;
+            let association = stack.connect(&server, PORT).await?;
+            let mut stream = association.stream(1)?;
+            for _ in 0..10 {
+                stream.write_all(&[1; 100]).await?;
+                sleep(Duration::from_millis(100)).await;
+            }
+            association.shutdown().await?;
+            // The server notices it.
+            sleep(Duration::from_secs(1)).await;
+            Ok::<(), Failure>(())
+        }
+    });
+    simulation.crash("a", Span::from_millis(550));
+    simulation.restart("a", Span::from_millis(700));
+    simulation.run().unwrap();
+    let ends = notes.take();
+    let reset = Err(std::io::ErrorKind::ConnectionReset);
+    assert_eq!(ends.len(), 2, "{ends:?}");
+    assert!(
+        (ends[0].1, ends[0].2) == (reset.map(|()| 0), reset.map(|()| 0)),
+        "{ends:?}"
+    );
+    assert_eq!((ends[1].0, ends[1].1), (1000, Ok(1000)));
 }

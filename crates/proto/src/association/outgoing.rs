@@ -105,11 +105,22 @@ impl OutgoingQueue {
 
     /// Moves the chunks of a removed path to another path. Chunks that concern the removed path itself are dropped.
     pub(crate) fn redirect(&mut self, from: PathId, to: PathId) {
-        let is_of_path = |chunk: &Outgoing| matches!(chunk, Outgoing::Heartbeat { .. } | Outgoing::HeartbeatAck(_));
+        let is_of_path = |chunk: &Outgoing| {
+            matches!(
+                chunk,
+                Outgoing::Heartbeat { .. } | Outgoing::HeartbeatAck(_) | Outgoing::Ping { .. }
+            )
+        };
         self.waiting.retain(|(path, chunk)| *path != from || !is_of_path(chunk));
         for (path, _) in self.waiting.iter_mut().filter(|(path, _)| *path == from) {
             *path = to;
         }
+    }
+
+    /// Whether the ping with this nonce is queued.
+    pub(crate) fn has_ping(&self, nonce: u64) -> bool {
+        let is_this = |chunk: &Outgoing| matches!(chunk, Outgoing::Ping { nonce: queued, .. } if *queued == nonce);
+        self.waiting.iter().any(|(_, chunk)| is_this(chunk))
     }
 
     /// Removes a queued ASCONF, because it was answered or is sent on another path.

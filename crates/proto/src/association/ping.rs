@@ -21,12 +21,12 @@ const HEADERS: usize = 8;
 
 impl Association {
     /// Sends a heartbeat whose Heartbeat Info has `bytes` bytes, as far as the path's packets allow. Returns false if there is no such
-    /// path, if the association is not established, or if too many pings are queued.
+    /// path, if it is not confirmed or the association not established, or if too many pings are queued.
     pub(crate) fn ping(&mut self, ctx: &mut Context<'_>, path: PathId, number: u32, bytes: usize) -> bool {
         let Some(longest) = self
             .paths
             .get(path)
-            .filter(|path| path.in_use())
+            .filter(|path| path.is_open())
             .map(Path::max_packet)
             .filter(|_| self.state == State::Established)
         else {
@@ -34,7 +34,10 @@ impl Association {
         };
         let longest = longest.saturating_sub(COMMON_HEADER_LEN + HEADERS + self.signed_len());
         let pings = &mut self.user.pings.get_or_insert_default().0;
-        if pings.len() >= QUEUED && pings.iter().rev().take(QUEUED).all(|ping| ping.sent_at.is_none()) {
+        let outgoing = &self.outgoing;
+        // After a restart of the peer, what was queued is gone.
+        let is_queued = |ping: &Ping| ping.sent_at.is_none() && outgoing.has_ping(ping.nonce);
+        if pings.len() >= QUEUED && pings.iter().rev().take(QUEUED).all(is_queued) {
             return false;
         }
         if pings.len() >= MAX_PINGS {

@@ -443,7 +443,7 @@ impl Endpoint {
     /// Sends a heartbeat on a path, to measure it: any peer answers. Its Heartbeat Info has `bytes` bytes, at least 18 and at most as many as
     /// fit into a packet. [`Event::PingAnswered`] reports the answer with the given number; neither changes anything else. At most
     /// [`MAX_PINGS`](crate::MAX_PINGS) wait for an answer; then the oldest is given up for a new one. Returns false if there is no such
-    /// path, if the association is not established, or if no packet has been taken for the last 256 pings.
+    /// path, if it is not confirmed or the association not established, or if no packet has been taken for the last 256 pings.
     pub fn ping(&mut self, now: Time, id: AssocId, path: PathId, number: u32, bytes: usize) -> bool {
         self.with(id, now, |association, ctx| association.ping(ctx, path, number, bytes))
             .unwrap_or(false)

@@ -422,3 +422,24 @@ fn section_5_4_an_address_that_never_responds_does_not_delay_the_others() {
     let (active, unconfirmed) = (PathState::Active, PathState::Unconfirmed);
     assert_eq!(states, [active, unconfirmed, active, active]);
 }
+
+#[test]
+fn pings_go_out_on_confirmed_paths_only_and_hold_up_no_answers() {
+    let mut net = Net::with_config(2, &quiet(), 1);
+    cut(&mut net, &[1]);
+    let a = net.connect(&quiet(), 1);
+    net.run_for(Span::from_millis(100));
+    assert_eq!(path(&net, a, 1).state, PathState::Unconfirmed);
+    for number in 0..300 {
+        let now = net.now;
+        assert!(!net.a.ping(now, a, PathId(1), number, 0));
+        net.run_for(Span::from_millis(10));
+    }
+    let now = net.now;
+    assert!(net.a.ping(now, a, PathId(0), 7, 0));
+    // The peer's heartbeats are still answered.
+    let before = net.sent(Host::A, ChunkType::HEARTBEAT_ACK).len();
+    let _ = net.as_peer(Host::A, &[Chunk::Heartbeat(HeartbeatInfo(b"heartbeat"))]);
+    net.run_for(Span::from_secs(1));
+    assert_eq!(net.sent(Host::A, ChunkType::HEARTBEAT_ACK).len(), before + 1);
+}

@@ -13,6 +13,11 @@
 //! whimbrel = { path = "...", features = ["simulated"] }
 //! ```
 //!
+//! # Limits
+//! tokio's timers have a granularity of 1 ms. Where packets take less than 1 ms from node to node, a timer of a program may expire up to
+//! 1 ms early, at the arrival of a packet. Programs of different nodes should talk by the network only: what a program sends over a channel
+//! of its process wakes the main program of another node at that node's next event.
+//!
 //! # Examples
 //!
 //! ```
