@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
-use whimbrel_lab::{Estimate, Manifest, Options, Outcome as LabOutcome, Part, Results, Run, Status, View};
+use whimbrel_lab::{Estimate, FolderLock, Manifest, Options, Outcome as LabOutcome, Part, Results, Run, Status, View};
 use whimbrel_scenario::Scenario;
 
 use crate::interrupt::listen;
@@ -94,9 +94,11 @@ pub(crate) fn execute(
     common.view.check(scenario)?;
     let interrupted = listen()?;
     let mut earlier = Vec::new();
+    let mut _lock = None;
     let mut results = match destination {
         Some(destination) => {
-            earlier = prepare(scenario, destination, part)?;
+            let (lock, known) = prepare(scenario, destination, part)?;
+            (_lock, earlier) = (Some(lock), known);
             let results = Results::create(&destination.folder, scenario, destination.command.clone(), part);
             Some(results.map_err(|error| fail(FAILED, error))?)
         }
@@ -129,8 +131,8 @@ pub(crate) fn execute(
     Ok(Executed { runs, manifest })
 }
 
-/// Prepares the folder. Returns the finished runs of an earlier call that is continued.
-fn prepare(scenario: &Scenario, destination: &Destination, part: Part) -> Outcome<Vec<Run>> {
+/// Prepares the folder. Returns its lock and the finished runs of an earlier call that is continued.
+fn prepare(scenario: &Scenario, destination: &Destination, part: Part) -> Outcome<(FolderLock, Vec<Run>)> {
     let Destination {
         folder,
         replace,
@@ -138,11 +140,13 @@ fn prepare(scenario: &Scenario, destination: &Destination, part: Part) -> Outcom
         ..
     } = destination;
     let wrong = |error| fail(WRONG_USE, error);
-    if whimbrel_lab::open_folder(folder, scenario, part, *replace, *resume).map_err(wrong)? {
-        whimbrel_lab::load_runs(folder).map_err(wrong)
+    let (lock, known) = whimbrel_lab::open_folder(folder, scenario, part, *replace, *resume).map_err(wrong)?;
+    let earlier = if known {
+        whimbrel_lab::load_runs(folder).map_err(wrong)?
     } else {
-        Ok(Vec::new())
-    }
+        Vec::new()
+    };
+    Ok((lock, earlier))
 }
 
 /// Announces the runs, if there are many.

@@ -83,6 +83,8 @@ pub enum Status {
     Complete,
     /// The runs were interrupted; results of complete runs are there.
     Interrupted,
+    /// A stopping rule ended the runs of some points early; no more are wanted.
+    Stopped,
     /// The runs ended with an error.
     Failed,
 }
@@ -160,7 +162,7 @@ const RADIO_COLUMNS: [&str; 21] = [
 ];
 
 impl Results {
-    /// Creates the files in a folder prepared by [`prepare`](crate::prepare). `command` repeats the results.
+    /// Creates the files in a folder prepared by [`prepare`](crate::prepare), whose lock the caller holds. `command` repeats the results.
     ///
     /// # Errors
     /// Returns an error if a file cannot be written.
@@ -216,7 +218,7 @@ impl Results {
         Ok(results)
     }
 
-    /// Adds a run. Its lines are on the disk when this function returns.
+    /// Adds a run. Its rows are in the text files when this function returns.
     ///
     /// # Errors
     /// Returns an error if a file cannot be written.
@@ -310,7 +312,8 @@ impl Results {
             })?;
             manifest.files.push(output.finish()?);
         }
-        let mut runs = runs.finish()?;
+        // The journal is replaced only by a file that is on the disk.
+        let mut runs = runs.finish_on_disk()?;
         let path = folder.join(stored::RUNS);
         std::fs::rename(folder.join(RUNS_IN_ORDER), &path).map_err(WriteError::at(&path))?;
         stored::RUNS.clone_into(&mut runs.path);

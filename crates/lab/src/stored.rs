@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use whimbrel_scenario::Scenario;
@@ -15,6 +16,7 @@ use crate::record::Recorded;
 use crate::runner::{FlowRun, LinkRun, Part, Run};
 use crate::write::file::{Digested, plain};
 use crate::write::folder::{MANIFEST, prepare};
+use crate::write::lock::FolderLock;
 
 /// The file's name.
 pub(crate) const RUNS: &str = "runs.jsonl";
@@ -202,22 +204,24 @@ impl StoredRuns {
 }
 
 /// Opens a folder for the runs of a part of a scenario: prepares it, or checks with `resume` that the runs in it belong to these.
-/// Returns whether there are results of an earlier call to continue.
+/// Returns the folder's lock, which must be held until the results are complete, and whether there are results of an earlier call to
+/// continue.
 ///
 /// # Errors
-/// Returns an error message with a hint if the folder has other contents or cannot be written.
+/// Returns an error message with a hint if the folder has other contents, cannot be written, or another process writes to it.
 pub fn open_folder(
     folder: &Path,
     scenario: &Scenario,
     part: Part,
     replace: bool,
     resume: bool,
-) -> Result<bool, String> {
+) -> Result<(FolderLock, bool), String> {
     let path = folder.join(MANIFEST);
     if !resume || !path.exists() {
-        prepare(folder, replace).map_err(|error| error.to_string())?;
-        return Ok(false);
+        let lock = prepare(folder, replace).map_err(|error| error.to_string())?;
+        return Ok((lock, false));
     }
+    let lock = FolderLock::acquire(folder).map_err(|error| error.to_string())?;
     let manifest = Manifest::load(&path)?;
     let differs = if manifest.whimbrel != env!("CARGO_PKG_VERSION") {
         Some("it was written by another version of this program")
@@ -229,7 +233,7 @@ pub fn open_folder(
         None
     };
     match differs {
-        None => Ok(true),
+        None => Ok((lock, true)),
         Some(reason) => Err(format!(
             "{} cannot be continued: {reason}\n  hint: choose another folder, or replace it with --replace",
             folder.display()
@@ -237,11 +241,17 @@ pub fn open_folder(
     }
 }
 
-/// Appends finished runs, each with a single write, so that a killed process loses none of them.
+/// Maximum time between a line and its transfer to the disk while lines arrive.
+const SYNC: Duration = Duration::from_secs(1);
+
+/// Appends finished runs, each with a single write, so that a killed process loses none of them. A machine that loses power loses those
+/// of about the last second.
 #[derive(Debug)]
 pub struct Journal {
     file: std::fs::File,
     path: std::path::PathBuf,
+    /// When the file was last transferred to the disk.
+    synced: Instant,
 }
 
 impl Journal {
@@ -260,7 +270,11 @@ impl Journal {
             Ok(file)
         };
         let file = open(&path).map_err(crate::WriteError::at(&path))?;
-        Ok(Journal { file, path })
+        Ok(Journal {
+            file,
+            path,
+            synced: Instant::now(),
+        })
     }
 
     /// Adds a run. Its line is in the file when this function returns.
@@ -276,7 +290,11 @@ impl Journal {
     /// # Errors
     /// Returns an error if they cannot be written.
     pub fn add_lines(&mut self, lines: &str) -> Result<(), crate::WriteError> {
-        let written = self.file.write_all(lines.as_bytes());
+        let mut written = self.file.write_all(lines.as_bytes());
+        if written.is_ok() && self.synced.elapsed() >= SYNC {
+            written = self.file.sync_data();
+            self.synced = Instant::now();
+        }
         written.map_err(crate::WriteError::at(&self.path))
     }
 }

@@ -59,7 +59,7 @@ fn scenario(changes: &[&str]) -> Scenario {
 }
 
 fn run_into(scenario: &Scenario, folder: &Path, jobs: usize, interrupted: bool) -> (Vec<Run>, Outcome) {
-    whimbrel_lab::prepare(folder, false).expect("an empty folder");
+    let _lock = whimbrel_lab::prepare(folder, false).expect("an empty folder");
     let mut results = Results::create(folder, scenario, vec!["test".to_owned()], Part::ALL).expect("writable");
     let interrupted = AtomicBool::new(interrupted);
     let options = Options {

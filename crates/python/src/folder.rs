@@ -5,21 +5,22 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use whimbrel_lab::{Journal, Manifest, Part, Results, Run, Status, StoredRuns, WriteError};
+use whimbrel_lab::{FolderLock, Journal, Manifest, Part, Results, Run, Status, StoredRuns, WriteError};
 
 use crate::error::{folder_error, run_error, scenario_error};
 use crate::runs::Runs;
 use crate::scenario::Scenario;
 
 /// A folder of results in progress, as `whimbrel run --out` writes it: `runs.jsonl` has a line for each finished run, so that a killed
-/// sweep can be continued by either program.
+/// sweep can be continued by either program. No other process writes to it until `close`.
 #[pyclass(module = "whimbrel._core")]
 #[derive(Debug)]
 pub(crate) struct Folder {
     folder: PathBuf,
     scenario: Arc<whimbrel_scenario::Scenario>,
     command: Vec<String>,
-    journal: Journal,
+    /// The journal and the lock of the folder; none after `close`.
+    open: Option<(Journal, FolderLock)>,
 }
 
 #[pymethods]
@@ -35,7 +36,7 @@ impl Folder {
         resume: bool,
     ) -> PyResult<Self> {
         let scenario = Arc::clone(scenario.inner());
-        let known = whimbrel_lab::open_folder(&folder, &scenario, Part::ALL, replace, resume)
+        let (lock, known) = whimbrel_lab::open_folder(&folder, &scenario, Part::ALL, replace, resume)
             .map_err(|error| folder_error(py, error))?;
         if !known {
             // The manifest of a run in progress: without it the folder cannot be continued.
@@ -46,7 +47,7 @@ impl Folder {
             folder,
             scenario,
             command,
-            journal,
+            open: Some((journal, lock)),
         })
     }
 
@@ -83,7 +84,10 @@ impl Folder {
                 .and_then(|()| std::fs::write(&path, content.as_bytes()));
             written.map_err(|error| run_error(py, WriteError { path, error }))?;
         }
-        self.journal.add(&run).map_err(|error| run_error(py, error))
+        match &mut self.open {
+            Some((journal, _)) => journal.add(&run).map_err(|error| run_error(py, error)),
+            None => Err(closed(py)),
+        }
     }
 
     /// Reads finished runs, by their numbers.
@@ -98,15 +102,29 @@ impl Folder {
     }
 
     /// Writes the results of all finished runs in their order: the files that `whimbrel run --out` writes. `status` is "complete",
-    /// "interrupted" or "failed".
+    /// "stopped" (by a stopping rule), "failed" or "interrupted". Without all runs the results are not "complete" but "interrupted".
+    /// Returns the number of runs.
     fn finish(&self, py: Python<'_>, status: &str) -> PyResult<usize> {
+        if self.open.is_none() {
+            return Err(closed(py));
+        }
         let status = match status {
             "complete" => Status::Complete,
+            "stopped" => Status::Stopped,
             "failed" => Status::Failed,
             _ => Status::Interrupted,
         };
         py.detach(|| self.write(status)).map_err(|error| run_error(py, error))
     }
+
+    /// Lets other processes write to the folder.
+    fn close(&mut self) {
+        self.open = None;
+    }
+}
+
+fn closed(py: Python<'_>) -> PyErr {
+    run_error(py, "the folder is closed")
 }
 
 impl Folder {
@@ -114,6 +132,10 @@ impl Folder {
         let text = |error: WriteError| error.to_string();
         let mut stored = StoredRuns::open(&self.folder)?;
         let numbers: Vec<_> = stored.numbers().collect();
+        let status = match status {
+            Status::Complete if numbers.len() < self.scenario.runs() => Status::Interrupted,
+            status => status,
+        };
         let mut results =
             Results::create(&self.folder, &self.scenario, self.command.clone(), Part::ALL).map_err(text)?;
         for number in &numbers {

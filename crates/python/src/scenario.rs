@@ -180,9 +180,12 @@ impl Scenario {
         }
         let mut earlier = Vec::new();
         let mut results = None;
+        let mut _lock = None;
         if let Some(out) = &out {
-            let known = whimbrel_lab::open_folder(out, &self.0, Part::ALL, replace, resume);
-            if known.map_err(|error| folder_error(py, error))? {
+            let opened = whimbrel_lab::open_folder(out, &self.0, Part::ALL, replace, resume);
+            let (lock, known) = opened.map_err(|error| folder_error(py, error))?;
+            _lock = Some(lock);
+            if known {
                 earlier = whimbrel_lab::load_runs(out).map_err(|error| folder_error(py, error))?;
             }
             let created = Results::create(out, &self.0, command, Part::ALL);

@@ -43,8 +43,9 @@ pub(crate) fn run_study<'py>(
         .iter()
         .map(|planned| out.as_ref().map(|out| out.join(study.id()).join(&planned.name)))
         .collect();
+    let mut locks = Vec::new();
     for folder in folders.iter().flatten() {
-        whimbrel_lab::prepare(folder, replace).map_err(|error| folder_error(py, error))?;
+        locks.push(whimbrel_lab::prepare(folder, replace).map_err(|error| folder_error(py, error))?);
     }
     let mut runs = Vec::with_capacity(planned.len());
     for (planned, folder) in planned.iter().zip(&folders) {

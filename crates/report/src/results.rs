@@ -159,7 +159,10 @@ impl Results {
     pub(crate) fn json(&self, blobs: &mut Blobs) -> Value {
         let points = self.points();
         let manifest = &self.manifest;
-        let expected = manifest.part.count(manifest.points * manifest.seeds as usize);
+        let expected = match manifest.status {
+            Status::Stopped => manifest.runs,
+            _ => manifest.part.count(manifest.points * manifest.seeds as usize),
+        };
         let failures = self.runs.iter().flat_map(|run| {
             run.flows.iter().filter_map(move |flow| {
                 Some(format!(
@@ -172,7 +175,7 @@ impl Results {
         });
         let failures: Vec<_> = failures.collect();
         let status = match manifest.status {
-            Status::Complete => "complete",
+            Status::Complete | Status::Stopped => "complete",
             Status::Running => "running",
             Status::Interrupted => "interrupted",
             Status::Failed => "failed",

@@ -60,7 +60,7 @@ fn try_run(args: &Args) -> Outcome {
         .collect();
     runs.sort_by_key(|(run, _)| run.number);
     runs.dedup_by_key(|(run, _)| run.number);
-    whimbrel_lab::prepare(&args.out, args.replace).map_err(|error| fail(WRONG_USE, error))?;
+    let _lock = whimbrel_lab::prepare(&args.out, args.replace).map_err(|error| fail(WRONG_USE, error))?;
     let command = first.manifest.command.clone();
     let results = Results::create(&args.out, &first.scenario, command, Part::ALL);
     let mut results = results.map_err(|error| fail(FAILED, error))?;

@@ -32,10 +32,10 @@ fn try_run(args: &Args) -> Outcome {
     args.view.check(&saved.scenario)?;
     let expected = saved.manifest.part.count(saved.scenario.runs());
     if saved.runs.len() < expected {
-        let so_far = if saved.manifest.status == Status::Running {
-            " so far, or it was killed"
-        } else {
-            ""
+        let so_far = match saved.manifest.status {
+            Status::Running => " so far, or it was killed",
+            Status::Stopped => "; a stopping rule ended the others",
+            _ => "",
         };
         note(format_args!(
             "{} of {expected} runs are complete{so_far}",

@@ -269,10 +269,11 @@ fn run_study(study: &Study, args: &RunArgs, interrupted: &std::sync::atomic::Ato
     let out = args.out.as_ref().map(|out| out.join(study.id()));
     let command = command(study.id(), args.quick);
     // All folders are prepared before anything runs.
+    let mut locks = Vec::new();
     for planned in &planned {
         if let Some(out) = &out {
             let folder = out.join(&planned.name);
-            whimbrel_lab::prepare(&folder, args.replace).map_err(|error| fail(WRONG_USE, error))?;
+            locks.push(whimbrel_lab::prepare(&folder, args.replace).map_err(|error| fail(WRONG_USE, error))?);
         }
     }
     let mut runs = Vec::with_capacity(planned.len());

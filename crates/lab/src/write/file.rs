@@ -84,6 +84,13 @@ impl Output {
         &self.path
     }
 
+    /// Flushes the file, waits until it is on the disk, and closes it.
+    pub(crate) fn finish_on_disk(mut self) -> Result<Digested, WriteError> {
+        let on_disk = self.file.flush().and_then(|()| self.file.get_ref().sync_data());
+        on_disk.map_err(WriteError::at(&self.path))?;
+        self.finish()
+    }
+
     /// Flushes and closes the file.
     pub(crate) fn finish(self) -> Result<Digested, WriteError> {
         let Output {

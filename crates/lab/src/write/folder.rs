@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::file::WriteError;
+use super::lock::{FolderLock, LOCK};
 
 /// The file that identifies a result folder.
 pub(crate) const MANIFEST: &str = "manifest.json";
@@ -41,17 +42,23 @@ pub enum FolderError {
         /// The remedy.
         hint: &'static str,
     },
+    /// Another process writes to it.
+    #[error("another process writes to folder {}\n  hint: wait until it ends, or choose another folder with --out", path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
     /// It cannot be created, read or written.
     #[error("{0}\n  hint: choose another folder with --out")]
     Unwritable(#[from] WriteError),
 }
 
 /// Prepares `folder` for results: creates it, checks that it is empty or, with `replace`, removes the results of an earlier run,
-/// and checks that it is writable.
+/// and checks that it is writable. Returns its lock, which must be held until the results are complete.
 ///
 /// # Errors
-/// Returns an error if the folder has other contents, or cannot be written.
-pub fn prepare(folder: &Path, replace: bool) -> Result<(), FolderError> {
+/// Returns an error if the folder has other contents, cannot be written, or another process writes to it.
+pub fn prepare(folder: &Path, replace: bool) -> Result<FolderLock, FolderError> {
     fs::create_dir_all(folder).map_err(|error| {
         // If a file has this name, the error of the creation only says that it exists.
         let kind = error.kind();
@@ -65,10 +72,12 @@ pub fn prepare(folder: &Path, replace: bool) -> Result<(), FolderError> {
             error,
         }
     })?;
+    let lock = FolderLock::acquire(folder)?;
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).map_err(WriteError::at(folder))? {
         names.push(entry.map_err(WriteError::at(folder))?.file_name());
     }
+    names.retain(|name| name != LOCK);
     if !names.is_empty() {
         let ours = |name: &std::ffi::OsString| OURS.iter().any(|known| name == known);
         let earlier_run = names.iter().any(|name| name == MANIFEST) && names.iter().all(ours);
@@ -91,7 +100,7 @@ pub fn prepare(folder: &Path, replace: bool) -> Result<(), FolderError> {
         }
     }
     probe(folder)?;
-    Ok(())
+    Ok(lock)
 }
 
 fn clear(folder: &Path) -> Result<(), WriteError> {
@@ -144,7 +153,7 @@ mod tests {
     fn an_earlier_run_is_replaced_only_on_request() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let inner = folder.path().join("new/deep");
-        prepare(&inner, false).expect("writable");
+        drop(prepare(&inner, false).expect("writable"));
         assert_eq!(fs::read_dir(&inner).expect("created").count(), 0, "the probe is gone");
         fs::write(inner.join(MANIFEST), "{}").expect("writable");
         fs::create_dir(inner.join("runs")).expect("writable");
@@ -154,7 +163,7 @@ mod tests {
                 .to_string()
                 .contains("--replace")
         );
-        prepare(&inner, true).expect("replaced");
+        drop(prepare(&inner, true).expect("replaced"));
         assert_eq!(fs::read_dir(&inner).expect("there").count(), 0);
     }
 

@@ -27,9 +27,8 @@ pub(super) fn run(args: &Args, mut scenario: Scenario) -> Outcome {
     let config = &scenario.points[0].config;
     let plan = NetnsPlan::new(config, &simulated(config, &args.flow)?).map_err(|error| fail(WRONG_USE, error))?;
     let programs = programs(args, &plan)?;
-    if let Some(folder) = &args.out {
-        prepare(folder, args.replace).map_err(|error| fail(WRONG_USE, error))?;
-    }
+    let lock = args.out.as_ref().map(|folder| prepare(folder, args.replace));
+    let _lock = lock.transpose().map_err(|error| fail(WRONG_USE, error))?;
     let outside = plan.outside();
     let seed = args.seed.unwrap_or(scenario.seed);
     scenario.points[0].config = plan.config.clone();

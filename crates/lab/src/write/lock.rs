@@ -1,0 +1,130 @@
+//! The lock of a folder of results: one process at a time writes to it.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::file::WriteError;
+use super::folder::FolderError;
+
+/// The locked file. It exists while a process writes to the folder, or after it was killed.
+pub(crate) const LOCK: &str = ".lock";
+
+/// The exclusive right to write to a folder of results, until this value is dropped or the process ends.
+///
+/// A file system without locks gives it to everyone.
+#[derive(Debug)]
+#[must_use = "the folder is locked until this value is dropped"]
+pub struct FolderLock {
+    /// The locked file; none on a file system without locks.
+    file: Option<File>,
+    path: PathBuf,
+}
+
+impl FolderLock {
+    /// Locks a folder that exists.
+    pub(crate) fn acquire(folder: &Path) -> Result<Self, FolderError> {
+        let path = folder.join(LOCK);
+        let wrong = |error| FolderError::Unwritable(WriteError::at(folder)(error));
+        loop {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false);
+            let file = options.open(&path).map_err(wrong)?;
+            match file.try_lock() {
+                Ok(()) => {
+                    // The process that had the lock may have removed the file meanwhile.
+                    if is_at(&file, &path) {
+                        return Ok(FolderLock { file: Some(file), path });
+                    }
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(FolderError::InUse {
+                        path: folder.to_owned(),
+                    });
+                }
+                Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
+                    return Ok(FolderLock { file: None, path });
+                }
+                Err(TryLockError::Error(error)) => return Err(wrong(error)),
+            }
+        }
+    }
+}
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // Removed while it is locked: a process that opened it meanwhile sees that it is gone. An error leaves an unlocked file.
+        if cfg!(unix) || self.file.is_none() {
+            let _ = fs::remove_file(&self.path);
+        }
+        if let Some(file) = &self.file {
+            // Child processes may have the file open as well.
+            let _ = file.unlock();
+        }
+    }
+}
+
+/// Returns whether the open file is the one with this path.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let place = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    let (open, named) = (file.metadata().map(place), fs::metadata(path).map(place));
+    matches!((open, named), (Ok(open), Ok(named)) if open == named)
+}
+
+/// The file is not removed on this system.
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> bool {
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn second_lock_of_a_folder_is_refused_until_the_first_is_dropped() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let first = FolderLock::acquire(folder.path()).expect("free");
+        let error = FolderLock::acquire(folder.path()).expect_err("locked").to_string();
+        assert!(error.contains("another process writes to folder"), "{error}");
+        drop(first);
+        assert_eq!(
+            fs::read_dir(folder.path()).expect("there").count(),
+            0,
+            "no file remains"
+        );
+        drop(FolderLock::acquire(folder.path()).expect("free again"));
+    }
+
+    #[test]
+    fn file_of_a_killed_process_does_not_lock() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        fs::write(folder.path().join(LOCK), "").expect("writable");
+        drop(FolderLock::acquire(folder.path()).expect("no process has it"));
+    }
+
+    #[test]
+    fn threads_never_hold_the_lock_at_the_same_time() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (holders, got) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        if let Ok(lock) = FolderLock::acquire(folder.path()) {
+                            assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
+                            got.fetch_add(1, Ordering::SeqCst);
+                            std::thread::yield_now();
+                            holders.fetch_sub(1, Ordering::SeqCst);
+                            drop(lock);
+                        }
+                    }
+                });
+            }
+        });
+        assert!(got.into_inner() > 4, "each thread had it now and then");
+    }
+}
