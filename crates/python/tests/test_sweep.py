@@ -145,6 +145,97 @@ def test_folder_of_another_scenario_is_not_continued(small, client, tmp_path):
     assert whimbrel.sweep(small, out=tmp_path / "out", scheduler=client, progress=False, seeds=2, replace=True).runs == 4
 
 
+def test_panic_of_one_run_does_not_end_the_sweep(small, client, tmp_path, monkeypatch):
+    from whimbrel.cluster import _task
+
+    class Panic(BaseException):
+        """A panic in Rust is not an Exception."""
+
+    real = _task.run_some
+
+    def panic(scenario, numbers):
+        if 4 in numbers:
+            raise Panic("index out of bounds")
+        return real(scenario, numbers)
+
+    monkeypatch.setattr(_task, "run_some", panic)
+    spec = _task.Spec.of(whimbrel.load(small))
+    done = _task.run_batch(spec, [3, 4, 5])
+    assert [one.number for one in done if one.line] == [3, 5]
+    assert done[1].error == "Panic: index out of bounds"
+    report = whimbrel.sweep(small, out=tmp_path / "out", scheduler=client, progress=False, batch_s=1000)
+    assert report.runs == 5 and report.failures[0]["message"] == "Panic: index out of bounds"
+
+    def interrupt(scenario, numbers):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_task, "run_some", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        _task.run_batch(spec, [3, 4])
+
+
+def test_second_process_may_not_write_to_a_folder(small, command, client, tmp_path):
+    out = tmp_path / "out"
+    first = whimbrel._core.Folder(out, whimbrel.load(small), ["whimbrel", "run", str(small)], False, False)
+    for arguments in ({"resume": True}, {"replace": True}, {}):
+        with pytest.raises(whimbrel.FolderError, match="another process writes to folder"):
+            whimbrel.sweep(small, out=out, scheduler=client, progress=False, **arguments)
+        with pytest.raises(whimbrel.FolderError, match="another process writes to folder"):
+            whimbrel.run(small, out=out, progress=False, **arguments)
+    done = run_command(command, "run", small, "--out", out, "--resume", "-q")
+    assert done.returncode == 2 and "another process writes to folder" in done.stderr, done.stderr
+    first.close()
+    with pytest.raises(whimbrel.RunError, match="closed"):
+        first.finish("complete")
+    assert whimbrel.sweep(small, out=out, scheduler=client, resume=True, progress=False).runs == 6
+    assert not (out / ".lock").exists()
+
+
+def test_results_are_complete_only_with_all_runs(small, tmp_path):
+    out = tmp_path / "out"
+    folder = whimbrel._core.Folder(out, whimbrel.load(small), ["whimbrel"], False, False)
+    for line in whimbrel.run(small, progress=False)._runs.lines()[:5]:
+        folder.add(line, [])
+    assert folder.finish("complete") == 5
+    assert json.loads((out / "manifest.json").read_text())["status"] == "interrupted"
+
+
+def test_result_that_cannot_be_fetched_fails_after_some_times(small, client, tmp_path, monkeypatch):
+    from distributed import Future
+    from whimbrel.cluster import _sweep
+
+    real, fetched = Future.result, []
+
+    def result(self, timeout=None):
+        done = real(self, timeout)
+        fetched.extend(one.number for one in done)
+        if any(one.number == 4 for one in done):
+            raise OSError("the worker does not answer")
+        return done
+
+    monkeypatch.setattr(Future, "result", result)
+    report = whimbrel.sweep(small, out=tmp_path / "out", scheduler=client, progress=False)
+    assert report.runs == 5 and fetched.count(4) == _sweep.FETCHES
+    (failure,) = report.failures
+    assert failure["run"] == 4 and "could not be fetched 3 times: OSError: the worker does not answer" in failure["message"]
+
+
+def test_partition_is_written_while_no_run_arrives(small, tmp_path, monkeypatch):
+    from whimbrel.cluster import _partitions
+
+    partitions = _partitions.Partitions(tmp_path, whimbrel.load(small))
+    partitions.known()
+    partitions.add(whimbrel.run(small, progress=False)._runs.lines()[:2])
+    partitions.flush_if_due()
+    assert partition_runs(tmp_path) == []
+    monkeypatch.setattr(_partitions, "SECONDS", 0.0)
+    partitions.flush_if_due()
+    assert partition_runs(tmp_path) == [0, 1]
+    # A partition that is not complete, after a loss of power, is written again.
+    (tmp_path / "partitions/part-000000.parquet").write_bytes(b"PAR1")
+    assert partitions.known() == set() and partition_runs(tmp_path) == []
+
+
 def test_failed_runs_keep_seed_and_message_and_are_tried_again(small, client, tmp_path, monkeypatch):
     from whimbrel.cluster import _task
 
@@ -196,13 +287,25 @@ def test_run_that_kills_its_workers_is_found_and_the_others_are_done(small, clus
 
 
 def test_worker_with_other_inputs_or_another_version_ends_the_sweep(small, client, tmp_path, monkeypatch):
-    from whimbrel.cluster import _sweep
+    from whimbrel.cluster import _sweep, _task
     from whimbrel.cluster._task import Spec
 
+    trace = tmp_path / "rate.csv"
+    trace.write_text("\n".join(str(6 * number) for number in range(1, 100)))
+    small.write_text(small.read_text().replace('rate = "2 Mbit/s"', 'trace = { file = "rate.csv" }'))
     real = Spec.of
-    monkeypatch.setattr(_sweep.Spec, "of", staticmethod(lambda scenario: real(scenario)._replace(version="0.0.1", hash="x")))
-    with pytest.raises(SweepError, match="the sweep needs 0.0.1"):
-        whimbrel.sweep(small, out=tmp_path / "out", scheduler=client, progress=False)
+    assert real(whimbrel.load(small)).inputs, "the scenario names a file"
+    differing = {
+        "the sweep needs 0.0.1": lambda spec: spec._replace(version="0.0.1"),
+        "another content in .*rate.csv": lambda spec: spec._replace(inputs=((spec.inputs[0][0], "0" * 64),)),
+        "reads another scenario": lambda spec: spec._replace(hash="0" * 64),
+        "same paths on all workers": lambda spec: spec._replace(text=spec.text.replace("rate.csv", "gone.csv")),
+    }
+    for number, (message, change) in enumerate(differing.items()):
+        _task._loaded.clear()
+        monkeypatch.setattr(_sweep.Spec, "of", staticmethod(lambda scenario, change=change: change(real(scenario))))
+        with pytest.raises(SweepError, match=message):
+            whimbrel.sweep(small, out=tmp_path / f"out{number}", scheduler=client, progress=False)
 
 
 def test_points_end_when_their_precision_is_reached(small, client, tmp_path):
@@ -213,6 +316,7 @@ def test_points_end_when_their_precision_is_reached(small, client, tmp_path):
     exact, noisy = report.seeds
     assert exact == 4 and 4 < noisy < 100, report.seeds
     assert noisy in rule.stages(100)
+    assert json.loads((out / "manifest.json").read_text())["status"] == "stopped"
     values = report.results.metric("goodput_mbps").groupby("point")["goodput_mbps"]
     from whimbrel.stats import mean_interval
 
@@ -235,6 +339,7 @@ def test_points_end_when_their_precision_is_reached(small, client, tmp_path):
         (("--scheduler", "tcp://127.0.0.1:9", "--workers", "2"), 2, "a scheduler has its own workers"),
         (("--precision", "0"), 2, "more than 0"),
         (("--precision", "0.1", "--metric", "goodput"), 2, "did you mean `goodput_mbps`?"),
+        (("--precision", "0.1", "--metric", "cwnd_mean_mtu"), 2, "measured only in studies"),
         (("--batch", "-1"), 2, "more than 0 seconds"),
         (("--workers", "0"), 2, "1 or more"),
     ],
@@ -248,6 +353,24 @@ def test_wrong_use_from_the_shell_has_a_message_and_makes_no_results(small, tmp_
     assert main(["sweep", *file, *words, "--out", str(tmp_path / "out"), "-q"]) == code
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out/runs.jsonl").exists()
+
+
+def test_plan_of_runs_that_fail_has_a_message(small, capsys, monkeypatch):
+    from whimbrel.__main__ import main
+    from whimbrel.cluster import _task
+
+    def fail(scenario, numbers):
+        raise MemoryError("no memory")
+
+    monkeypatch.setattr(_task, "run_some", fail)
+    assert main(["plan", str(small)]) == 1
+    assert capsys.readouterr().err == "error: run 0 failed: MemoryError: no memory\n"
+
+
+def test_precision_needs_the_least_number_of_values():
+    rule = Precision("completion_s", relative=0.5, least=4)
+    assert not rule.is_reached([1.0, 1.0, None, float("nan")]), "two values are not four"
+    assert rule.is_reached([1.0, 1.0, None, 1.0, 1.0])
 
 
 def test_ctrl_c_keeps_finished_runs(small, cluster, tmp_path):

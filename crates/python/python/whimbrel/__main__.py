@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import Optional, Sequence
+from typing import TYPE_CHECKING, Optional, Sequence
 
 from . import __version__
-from ._errors import WhimbrelError
+from ._errors import RunError, WhimbrelError
+
+if TYPE_CHECKING:
+    from ._scenario import Scenario
 
 FAILED, WRONG_USE, INTERRUPTED = 1, 2, 130
 CODES = """\
@@ -61,15 +64,13 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         print("interrupted; finished runs are kept, --resume continues", file=sys.stderr)
         return INTERRUPTED
     except (WhimbrelError, ValueError, ImportError) as error:
-        from .cluster import SweepError
-
         message = str(error).replace("replace=True", "--replace").replace("resume=True (--resume)", "--resume").replace("resume=True", "--resume")
         for line in message.split("\n"):
             print(line if line.startswith("  ") else f"error: {line}", file=sys.stderr)
-        return FAILED if isinstance(error, SweepError) else WRONG_USE
+        return FAILED if isinstance(error, RunError) else WRONG_USE
 
 
-def scenario_of(options: argparse.Namespace):
+def scenario_of(options: argparse.Namespace) -> Scenario:
     """Loads the scenario with its changes, as the command does."""
     from pathlib import Path
 

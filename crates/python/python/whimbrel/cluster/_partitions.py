@@ -37,7 +37,10 @@ class Partitions:
         for rest in self.folder.glob(".*.new"):
             rest.unlink()
         for path in sorted(self.folder.glob("part-*.parquet")):
-            found.update(pyarrow.parquet.read_table(path, columns=["run"])["run"].to_pylist())
+            try:
+                found.update(pyarrow.parquet.read_table(path, columns=["run"])["run"].to_pylist())
+            except pyarrow.ArrowInvalid:  # The machine lost power before the file was on the disk.
+                path.unlink()
             self.next = max(self.next, int(path.stem.split("-")[1]) + 1)
         return found
 
@@ -46,7 +49,13 @@ class Partitions:
         if not self.waiting:
             self.since = time.monotonic()
         self.waiting += lines
-        if len(self.waiting) >= ROWS or time.monotonic() - self.since >= SECONDS:
+        if len(self.waiting) >= ROWS:
+            self.flush()
+        self.flush_if_due()
+
+    def flush_if_due(self) -> None:
+        """Writes the waiting rows if the oldest one has waited long enough. Called now and then while no run arrives."""
+        if self.waiting and time.monotonic() - self.since >= SECONDS:
             self.flush()
 
     def flush(self) -> None:

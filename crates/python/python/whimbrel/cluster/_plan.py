@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from .. import _core
+from .._errors import RunError
 from .._scenario import ScenarioLike, load
 from ._partitions import Partitions
 from ._task import Spec, run_batch
@@ -100,7 +101,7 @@ def plan(
     done = [run_batch(spec, [number])[0] for number in chosen]
     wrong = next((one for one in done if one.line is None), None)
     if wrong is not None:
-        raise RuntimeError(f"run {wrong.number} failed: {wrong.error}")
+        raise RunError(f"run {wrong.number} failed: {wrong.error}")
     run_s = statistics.fmean(one.seconds for one in done)
     lines = [one.line for one in done if one.line]
     count = everything if runs is None else runs
@@ -163,4 +164,5 @@ def stored(scenario: _core.Scenario, lines: list[str]) -> float:
         partitions.add(lines)
         partitions.flush()
         folder.finish("interrupted")
+        folder.close()
         return time.perf_counter() - start

@@ -27,12 +27,14 @@ class Precision:
     relative: float = 0.05
     level: float = 0.95
     least: int = 5
-    """Seeds of the first stage."""
+    """Seeds of the first stage. The metric must have a value in at least this number of runs of a point."""
     growth: float = 1.5
     """Each stage has this multiple of the seeds before."""
 
     def __post_init__(self) -> None:
-        check_metric(self.metric)
+        _, _, definition, _ = check_metric(self.metric)
+        if "measured only in studies" in definition:
+            raise ValueError(f"{self.metric} is measured only in studies: the runs of a sweep have no value of it")
         for name, value, allowed, fine in (
             ("relative", self.relative, "more than 0", self.relative > 0),
             ("level", self.level, "more than 0 and less than 1", 0 < self.level < 1),
@@ -52,7 +54,7 @@ class Precision:
     def is_reached(self, values: Sequence[Optional[float]]) -> bool:
         """Returns whether these values suffice. A metric without values never does."""
         known = [value for value in values if value is not None and not math.isnan(value)]
-        half = half_width(known, self.level)
+        half = half_width(known, self.level) if len(known) >= self.least else None
         return half is not None and half <= self.relative * abs(sum(known) / len(known))
 
 

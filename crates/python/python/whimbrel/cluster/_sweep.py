@@ -7,7 +7,7 @@ import os
 import queue
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -32,6 +32,8 @@ __all__ = ["SweepError", "SweepReport", "sweep"]
 FAILURES = "failures.jsonl"
 CONNECT_S = 10.0
 """Time to wait for a scheduler."""
+FETCHES = 3
+"""Times that a run is done if its result cannot be fetched from the worker."""
 
 class SweepError(RunError):
     """A sweep ended before its runs were complete. Finished runs are kept, and ``resume=True`` continues."""
@@ -81,7 +83,8 @@ def sweep(
 
     The files are those of ``whimbrel run --out``, byte for byte. Beside them, ``partitions/*.parquet`` have the rows of finished runs as
     they arrive. If the client, the scheduler or a worker dies, ``resume=True`` (or ``whimbrel run --resume``) continues; no finished run
-    is repeated.
+    is repeated. One process at a time writes to a folder: a second one gets a :class:`FolderError`. The status in ``manifest.json`` is
+    "complete", "stopped" (``precision`` made more runs unnecessary), "failed" or "interrupted".
 
     Parameters
     ----------
@@ -113,7 +116,9 @@ def sweep(
     with ExitStack() as open_things:
         # A folder is made only if there is a scheduler, and processes of this machine are started only if the folder is fine.
         client = open_things.enter_context(connected(scheduler, workers)) if scheduler is not None else None
-        state = State(folder, _core.Folder(folder, loaded, command(loaded), replace, resume), loaded, precision)
+        opened = _core.Folder(folder, loaded, command(loaded), replace, resume)
+        open_things.callback(opened.close)
+        state = State(folder, opened, loaded, precision)
         if client is None:
             client = open_things.enter_context(connected(None, workers))
         return Loop(client, spec, state, batch_s, patience_s).run(progress)
@@ -229,11 +234,15 @@ class Loop:
 
     def __init__(self, client: "Client", spec: Spec, state: State, batch_s: float, patience_s: float) -> None:
         self.client, self.spec, self.state, self.batch_s, self.patience_s = client, spec, state, batch_s, patience_s
-        self.arrived: queue.Queue = queue.Queue()
+        self.arrived: queue.Queue[Any] = queue.Queue()
         self.active: dict[Any, list[int]] = {}
-        self.deaths: dict[int, int] = {}
+        self.unfetched: Counter[int] = Counter()
+        """How often the result of a run could not be fetched."""
         self.alone: set[int] = set()
         """Runs of a batch whose workers died: each is done again by itself."""
+        self.suspects: deque[int] = deque()
+        """Runs whose workers died, perhaps because of other runs: each is done again when nothing else is active."""
+        self.isolated: set[int] = set()
         self.mean_s: Optional[float] = None
         self.busy_s = 0.0
         self.new = 0
@@ -246,15 +255,14 @@ class Loop:
         update, close = bar(progress)
         status = "interrupted"
         try:
-            while state.pending or self.active:
+            while state.pending or self.active or self.suspects:
                 self.fill()
                 self.take()
+                state.partitions.flush_if_due()
                 if update is not None:
                     done = len(state.done) + len(state.failed)
                     update(min(done / max(state.all, 1), 1.0), done, state.all)
-            status = "complete" if not state.failed and len(state.done) >= state.scenario.runs else "interrupted"
-            if state.failed:
-                status = "failed"
+            status = "failed" if state.failed else "complete" if len(state.done) >= state.scenario.runs else "stopped"
         finally:
             close()
             for future in list(self.active):
@@ -275,10 +283,16 @@ class Loop:
                 pass
             self.asked = now
         while self.state.pending and len(self.active) < 3 * self.threads:
-            numbers = self.batch()
-            future = self.client.submit(run_batch, self.spec, numbers, pure=False, retries=0)
-            self.active[future] = numbers
-            future.add_done_callback(self.arrived.put)
+            self.submit(self.batch())
+        if self.suspects and not self.active:
+            number = self.suspects.popleft()
+            self.isolated.add(number)
+            self.submit([number])
+
+    def submit(self, numbers: list[int]) -> None:
+        future = self.client.submit(run_batch, self.spec, numbers, pure=False, retries=0)
+        self.active[future] = numbers
+        future.add_done_callback(self.arrived.put)
 
     def batch(self) -> list[int]:
         """Returns the runs of the next task: as many as last for the duration of a task, fewer at the end."""
@@ -306,8 +320,8 @@ class Loop:
         if future.status == "finished":
             try:
                 batch = future.result(timeout=60)
-            except Exception:  # The worker died with the result.
-                self.again(numbers)
+            except Exception as error:  # The worker died with the result.
+                self.fetch_failed(numbers, error)
                 return
             self.store(batch)
         elif future.status == "error":
@@ -338,10 +352,25 @@ class Loop:
         if len(numbers) > 1:
             self.alone.update(numbers)
             self.again(numbers)
+        elif numbers[0] not in self.isolated:
+            self.suspects.extend(numbers)
         else:
             self.state.fail(numbers[0], "the process of its worker died each time it was run (out of memory?)", str(error.last_worker))
 
+    def fetch_failed(self, numbers: list[int], error: Exception) -> None:
+        """The result of a task is lost: its runs are done again, each by itself, a limited number of times."""
+        if self.client.status != "running":
+            self.again(numbers)
+            return
+        self.unfetched.update(numbers)
+        self.alone.update(numbers)
+        self.again([number for number in numbers if self.unfetched[number] < FETCHES])
+        for number in numbers:
+            if self.unfetched[number] >= FETCHES:
+                self.state.fail(number, f"its result could not be fetched {FETCHES} times: {type(error).__name__}: {error}")
+
     def again(self, numbers: list[int]) -> None:
+        self.isolated.difference_update(numbers)
         self.state.pending.extendleft(reversed(numbers))
 
     def wait_for_scheduler(self) -> None:

@@ -83,7 +83,9 @@ def run_batch(spec: Spec, numbers: list[int]) -> list[Done]:
     if len(numbers) > 1:
         try:
             return run_some(scenario, numbers)
-        except Exception:  # One of them: they are done again, one at a time.
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException:  # One of them failed (a panic of the simulator is not an Exception): they are done again, one at a time.
             pass
     done = []
     for number in numbers:
