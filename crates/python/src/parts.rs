@@ -274,18 +274,17 @@ impl ManagePaths for PyPolicy {
             return standard;
         }
         let args = (PathsState::from(paths), standard);
-        self.0
-            .call("sending", args, |answer| answer.extract())
-            .unwrap_or(standard)
+        let read = |answer: &Bound<'_, PyAny>| answer.extract::<Option<usize>>();
+        self.0.call("sending", args, read).flatten().unwrap_or(standard)
     }
 
     fn primary(&mut self, paths: &Paths<'_>) -> usize {
         if !self.0.has("primary") {
             return paths.primary;
         }
-        self.0
-            .call("primary", (PathsState::from(paths),), |answer| answer.extract())
-            .unwrap_or(paths.primary)
+        let read = |answer: &Bound<'_, PyAny>| answer.extract::<Option<usize>>();
+        let primary = self.0.call("primary", (PathsState::from(paths),), read);
+        primary.flatten().unwrap_or(paths.primary)
     }
 }
 
@@ -297,7 +296,7 @@ fn fitness_word(fitness: Fitness) -> &'static str {
     }
 }
 
-/// A part to be used by flows: the flow (none: all flows of SCTP and TCP), the family, and what creates the part of a path.
+/// A part to be used by flows: the flow (none: all flows that can have such a part), the family, and what creates the part of a path.
 pub(crate) type PartRequest = (Option<String>, String, Py<PyAny>);
 
 /// Replaces parts of a scenario.
@@ -311,9 +310,10 @@ pub(crate) fn apply(
         let mut found = false;
         for point in &mut scenario.points {
             for config in &mut point.config.flow {
-                let is_meant = flow
-                    .as_ref()
-                    .map_or(config.kind != FlowKind::Udp, |flow| *flow == config.name);
+                let is_meant = match flow {
+                    Some(flow) => *flow == config.name,
+                    None => can_have(config.kind, family),
+                };
                 if is_meant {
                     replace(config, family, factory.clone_ref(py), failure)?;
                     found = true;
@@ -321,11 +321,20 @@ pub(crate) fn apply(
             }
         }
         if !found {
-            let wanted = flow.as_deref().unwrap_or("with a congestion window");
+            let wanted = flow.as_deref().unwrap_or("that can have such a part");
             return Err(PyValueError::new_err(format!("{family}: there is no flow {wanted}")));
         }
     }
     Ok(())
+}
+
+/// Returns whether flows of a kind have parts of a family.
+fn can_have(kind: FlowKind, family: &str) -> bool {
+    match kind {
+        FlowKind::Sctp => true,
+        FlowKind::Tcp => family != "path_policy",
+        FlowKind::Udp => false,
+    }
 }
 
 fn replace(flow: &mut FlowConfig, family: &str, factory: Py<PyAny>, failure: &Failure) -> PyResult<()> {

@@ -7,6 +7,7 @@ import twins
 from conftest import ROOT, SMALL
 
 import whimbrel
+from whimbrel.prototypes import StandardWindow
 
 BASE = {"flow.bulk.sctp.scheme": "standard", "duration": "20 s", "link.radio.loss.rate": 0.02}
 
@@ -19,7 +20,7 @@ def fingerprints(results):
     ("family", "twin", "native"),
     [
         ("discriminator", twins.Veno, {"flow.bulk.sctp.discriminator": "veno"}),
-        ("window", twins.StandardWindow, {}),
+        ("window", StandardWindow, {}),
     ],
 )
 def test_part_gives_the_results_of_its_twin_in_rust(family, twin, native):
@@ -100,6 +101,36 @@ class Negative(WrongWindow):
 def test_exception_in_a_part_ends_the_runs_and_is_raised(arguments, error, message):
     with pytest.raises(error, match=message):
         whimbrel.run(SMALL, progress=False, duration="2000 s", **arguments)
+
+
+def test_part_of_all_flows_skips_those_that_cannot_have_it():
+    signs = []
+
+    class Policy:
+        def on_sign(self, paths, path, sign):
+            signs.append(sign.kind)
+
+        def sending(self, paths, standard):
+            return None
+
+        def primary(self, paths):
+            return None
+
+    head, sweep = SMALL.split("[sweep]")
+    text = head + "[[flow]]\nname = 'web'\nkind = 'tcp'\nfrom = 'a'\nto = 'b'\n\n[sweep]" + sweep
+    ours = whimbrel.run(text, path_policy=Policy, progress=False, seeds=1)
+    assert signs and fingerprints(ours) == fingerprints(whimbrel.run(text, progress=False, seeds=1)), "None is the standard's choice"
+    with pytest.raises(ValueError, match="flow web has no such part"):
+        whimbrel.run(text, path_policy={"web": Policy}, progress=False, seeds=1)
+    only_tcp = text.replace("name = \"bulk\"\n", "name = \"bulk\"\nkind = \"tcp\"\n").split("[sweep]")[0]
+    with pytest.raises(ValueError, match="there is no flow that can have such a part"):
+        whimbrel.run(only_tcp, path_policy=Policy, progress=False, seeds=1)
+
+
+def test_lists_and_prototypes_have_different_names():
+    import whimbrel.prototypes
+
+    assert callable(whimbrel.parts) and whimbrel.prototypes.PathPolicy
 
 
 def test_parts_write_no_folder(tmp_path):

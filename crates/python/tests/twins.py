@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-UNLIMITED = 2**64 - 1
-
 
 class Rounds:
     """Round-trip times, counted by acknowledgements."""
@@ -40,43 +38,6 @@ class Veno:
         waiting = window.cwnd / window.unit * (1.0 - self.base / rtt)
         units = window.cwnd / window.unit
         return "transmission" if waiting < 3.0 and waiting < 1.0 * units else "congestion"
-
-
-class StandardWindow:
-    """The window `standard` (RFC 9260 §7.2)."""
-
-    def __init__(self):
-        self.partial = 0
-
-    def on_ack(self, window, ack):
-        growth = 0
-        if window.in_slow_start:
-            if ack.cumulative_advanced and ack.flight_before >= window.cwnd and not ack.in_recovery:
-                growth = min(ack.acked, window.unit)
-        else:
-            self.partial += ack.acked
-            if self.partial >= window.cwnd:
-                if ack.flight_before >= window.cwnd:
-                    self.partial -= window.cwnd
-                    growth = window.unit
-                else:
-                    self.partial = window.cwnd
-            if ack.all_acked:
-                self.partial = 0
-        return window.cwnd + growth, window.ssthresh
-
-    def on_congestion(self, window, loss):
-        self.partial = 0
-        half = max(window.cwnd // 2, window.floor)
-        return half, half
-
-    def on_timeout(self, window, loss, verdict):
-        self.partial = 0
-        return window.unit, max(window.cwnd // 2, window.floor)
-
-    def on_idle(self, window):
-        self.partial = 0
-        return min(max(window.cwnd // 2, window.floor), window.cwnd), window.ssthresh
 
 
 class CycleCount:

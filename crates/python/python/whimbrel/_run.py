@@ -59,7 +59,7 @@ def run(
     watch
         Whether to measure the metrics that are "measured only in studies", such as ``cwnd_mean_mtu``. Not together with recording.
     discriminator, window, path_policy
-        Parts written in Python, for prototypes: a class, or a function that returns the part of a path (:mod:`whimbrel.parts`). A mapping
+        Parts written in Python, for prototypes: a class, or a function that returns the part of a path (:mod:`whimbrel.prototypes`). A mapping
         of names of flows selects flows; otherwise all flows of SCTP (and of TCP) use it. Such runs are slow and write no folder.
     progress
         A function of (fraction, finished runs, all runs), ``True`` for a bar, ``False`` for nothing. Default: a bar in notebooks and

@@ -1,8 +1,8 @@
-"""Parts written in Python, for prototypes.
+"""Parts written in Python: prototypes.
 
 A part is a class with the methods of one of the protocols below; :func:`whimbrel.run` creates an object of it for each path (a path policy:
 for each association). What a class does not define behaves as the standard does. Times are whole nanoseconds since the start of the run, so
-that a part in Rust with the same rule gives the same results, bit for bit.
+that a part in Rust with the same rule gives the same results, bit for bit. :class:`StandardWindow` is the standard's window, to be changed.
 
     >>> class Flat:
     ...     def judge(self, window, loss):
@@ -28,6 +28,7 @@ __all__ = [
     "PathPolicy",
     "Paths",
     "Sign",
+    "StandardWindow",
     "Verdict",
     "Window",
     "WindowControl",
@@ -72,5 +73,46 @@ class PathPolicy(Protocol):
         ...
 
     def sending(self, paths: Paths, standard: int) -> Optional[int]:
-        """Returns the path for new data; ``standard`` is the standard's choice. A path that is not usable is ignored."""
+        """Returns the path for new data, or ``None`` for the standard's choice, ``standard``. A path that is not usable is ignored."""
         ...
+
+
+class StandardWindow:
+    """The window of the standard (RFC 9260 §7.2), with the results of the one in Rust."""
+
+    def __init__(self) -> None:
+        self.partial = 0
+
+    def on_ack(self, window: Window, ack: Ack) -> WindowUpdate:
+        """Slow start or congestion avoidance."""
+        growth = 0
+        if window.in_slow_start:
+            if ack.cumulative_advanced and ack.flight_before >= window.cwnd and not ack.in_recovery:
+                growth = min(ack.acked, window.unit)
+        else:
+            self.partial += ack.acked
+            if self.partial >= window.cwnd:
+                if ack.flight_before >= window.cwnd:
+                    self.partial -= window.cwnd
+                    growth = window.unit
+                else:
+                    self.partial = window.cwnd
+            if ack.all_acked:
+                self.partial = 0
+        return window.cwnd + growth, window.ssthresh
+
+    def on_congestion(self, window: Window, loss: Loss) -> WindowUpdate:
+        """Halves the window."""
+        self.partial = 0
+        half = max(window.cwnd // 2, window.floor)
+        return half, half
+
+    def on_timeout(self, window: Window, loss: Loss, verdict: Verdict) -> WindowUpdate:
+        """Starts again with one packet."""
+        self.partial = 0
+        return window.unit, max(window.cwnd // 2, window.floor)
+
+    def on_idle(self, window: Window) -> WindowUpdate:
+        """Halves the window of a path that was idle."""
+        self.partial = 0
+        return min(max(window.cwnd // 2, window.floor), window.cwnd), window.ssthresh
