@@ -70,7 +70,13 @@ def test_series_and_events_are_drawn_as_recorded(swept):
     assert drawn["sent"] == sum(not event["data"]["retransmission"] for event in sent)
     first = plot.tsn(swept, end=1.0).collections[0].get_offsets()
     assert first[:, 0].max() <= 1.0
-    assert plot.paths(swept).get_title(loc="left").startswith("rate sent")
+    ax = plot.paths(swept, bin_s=0.5)
+    assert ax.get_title(loc="left").startswith("rate sent")
+    # Four seconds, all of them drawn.
+    (filled,) = ax.get_children()[0:1]
+    drawn_times = filled.get_paths()[0].vertices[:, 0]
+    last = max(event["time"] for _, event in swept.iter_events(0)) / 1e3
+    assert drawn_times.min() == 0.0 and last <= drawn_times.max() < last + 0.5
 
 
 def test_same_figure_gives_the_same_bytes(swept, tmp_path):

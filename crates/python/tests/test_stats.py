@@ -84,6 +84,32 @@ def test_comparison_pairs_by_seed_at_each_point_of_the_other_axes(results):
     assert set(frame[frame["link.radio.loss.rate"] == 0.0]["p"]) <= {0.0, 1.0}
 
 
+def test_constant_difference_of_random_runs_has_no_p_value():
+    assert math.isnan(stats.paired([2.0, 3.0, 4.0], [1.0, 2.0, 3.0], 0.95)["p"])
+    assert stats.paired([2.0, 2.0], [1.0, 1.0], 0.95, deterministic=True)["p"] == 0.0
+    assert stats.paired([1.0, 2.0], [1.0, 2.0], 0.95)["p"] == 1.0
+
+
+def test_comparison_of_incomplete_results_leaves_out_what_is_missing(results):
+    from whimbrel._results import Results
+
+    # Veno has one run at the first loss rate, CUBIC none.
+    left = {"veno": 1, "cubic": 0}
+
+    def is_kept(run, point):
+        place = results.points[point]
+        return place["link.radio.loss.rate"] > 0 or run % 12 < left.get(place["flow.bulk.sctp.scheme"], 12)
+
+    runs = results._runs
+    lines = [line for run, point, line in zip(runs.numbers, runs.points, runs.lines()) if is_kept(run, point)]
+    partial = Results(results.scenario, whimbrel._core.Runs.parse(results.scenario, lines))
+    frame = stats.compare(partial, "goodput_mbps", axis="scheme", baseline="standard")
+    counts = {(row[0], row[1]): row.n for row in frame.itertuples(index=False)}
+    assert counts == {(0.0, "veno"): 1, (0.0, "cubic"): 0, (0.03, "veno"): 12, (0.03, "cubic"): 12}
+    incomplete = frame[frame["link.radio.loss.rate"] == 0.0]
+    assert incomplete["p"].isna().all() and not incomplete["significant"].any()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -120,6 +146,11 @@ def test_warm_up_is_found_where_the_transient_ends():
     drifting = stats.warm_up(times, times + random.normal(0, 1, times.size))
     assert not drifting.stationary
     assert stats.warm_up(times, numpy.ones(400)).until == 0
+    # The end of a series that happens to be flat is no reason to leave out nearly everything.
+    short = numpy.concatenate([random.normal(0, 1, 25), numpy.zeros(5)])
+    assert stats.warm_up(numpy.arange(30), short, most=0.99).kept >= 25
+    with pytest.raises(ValueError, match="needed are 30 or more"):
+        stats.warm_up(times[:29], numpy.ones(29))
     for wrong in ([1, 2, 3], numpy.ones((2, 200))):
         with pytest.raises(ValueError):
             stats.warm_up(times[: len(wrong)], wrong)
@@ -133,6 +164,30 @@ def test_warm_up_of_a_recorded_series(results):
     assert wide.shape[1] == 3
     found = stats.warm_up(wide.index, wide.mean(axis=1))
     assert 0 <= found.until < 30
+
+
+def test_series_of_several_flows_paths_and_links_are_not_added_up():
+    from conftest import ROOT, SMALL
+
+    head = SMALL.split("[sweep]")[0]
+    text = head + "[[flow]]\nname = 'other'\nfrom = 'a'\nto = 'b'\n"
+    recorded = whimbrel.run(text, record="series", seeds=2, progress=False)
+    with pytest.raises(ValueError, match="several flows: choose one of bulk, other"):
+        stats.mean_series(recorded, "cwnd_bytes")
+    wide = stats.mean_series(recorded, "cwnd_bytes", flow="other")
+    table = recorded.series(run=1, name="cwnd_bytes").to_pandas()
+    rows = table[(table["flow"] == "other") & (table["side"] == "sender")]
+    assert wide[1].dropna().tolist() == rows["value"].tolist() and list(wide.columns) == [0, 1]
+    with pytest.raises(ValueError, match="there is no flow `bluk` of cwnd_bytes; known are bulk, other"):
+        stats.mean_series(recorded, "cwnd_bytes", flow="bluk")
+    with pytest.raises(ValueError, match="several nodes: choose one of a, b"):
+        stats.mean_series(recorded, "queue_packets")
+    assert stats.mean_series(recorded, "queue_packets", link="radio", node="a").max().max() > 1
+    two = whimbrel.run(ROOT / "examples/failover.toml", record="series", seeds=1, duration="10 s", progress=False)
+    with pytest.raises(ValueError, match="several paths: choose one of 0, 1"):
+        stats.mean_series(two, "cwnd_bytes")
+    first = stats.mean_series(two, "cwnd_bytes", path=0)
+    assert first.shape[1] == len(two) and not first.equals(stats.mean_series(two, "cwnd_bytes", path=1))
 
 
 def test_number_of_seeds_for_a_precision():
@@ -153,6 +208,23 @@ def test_number_of_seeds_for_a_difference():
     relative = 0.5 * numpy.std(differences, ddof=1) / 10
     assert stats.seeds_for_difference(base + differences, base, relative=relative) == 34
     assert stats.seeds_for_difference([1, 2], [1, 2], relative=0.1) == 2
+
+
+@pytest.mark.parametrize("effect", [0.2, 0.5, 1.0, 2.0, 4.9, 5.1, 6.0, 12.0, 30.0, 1e6])
+def test_number_of_seeds_for_a_difference_has_the_power(effect):
+    from scipy import stats as exact
+
+    differences = numpy.array([-1.0, 1.0] * 10)
+    base = numpy.full(20, 1.0)
+    needed = stats.seeds_for_difference(base + differences, base, relative=effect * numpy.std(differences, ddof=1))
+
+    def power(n):
+        # The noncentral t distribution (Cohen 1988, 12.8).
+        critical = exact.t.ppf(0.975, n - 1)
+        return exact.nct.sf(critical, n - 1, min(effect, 1e3) * math.sqrt(n))
+
+    assert power(needed) >= 0.8 - 1e-6
+    assert needed == 2 or power(needed - 1) < 0.8
 
 
 def test_runs_until_a_precision_is_reached():

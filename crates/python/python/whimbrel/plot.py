@@ -30,7 +30,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES = ((), (4, 1.5), (1, 1), (6, 1.5, 1, 1.5), (3, 1, 1, 1, 1, 1), (8, 2), (2, 2), (5, 1))
 
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8,
     "axes.labelsize": 8,
@@ -136,7 +136,7 @@ def sweep(
     for name in others:
         if name != lines and frame[name].nunique() > 1:
             raise ValueError(f"{name} has {frame[name].nunique()} values: draw one of them, with an override of whimbrel.run")
-    groups = [(None, frame)] if lines is None else list(frame.groupby(lines, sort=False))
+    groups: list[tuple[Any, Any]] = [(None, frame)] if lines is None else list(frame.groupby(lines, sort=False))
     with axes(ax) as drawn:
         if along in numbers:
             for (name, group), look in zip(groups, looks()):
@@ -173,8 +173,8 @@ def bars(ax: "Axes", groups: Sequence[tuple[Any, Any]], along: str) -> None:
     ax.set_xticks(range(len(names)), [word(value) for value in names])
     if sum(len(word(value)) for value in names) > 40:
         ax.tick_params(axis="x", rotation=35)
-        for label in ax.get_xticklabels():
-            label.set_ha("right")
+        for tick in ax.get_xticklabels():
+            tick.set_horizontalalignment("right")
     ax.grid(False, axis="x")
 
 
@@ -204,8 +204,7 @@ def series(
     frame = table.to_pandas()
     if flow is not None:
         frame = frame[frame["flow"] == flow]
-    if name != "goodput_mbps" and (frame["side"] == "sender").any():
-        frame = frame[frame["side"] == "sender"]
+    frame = stats.senders(frame, name)
     if not len(frame):
         known = sorted(set(results.series(run=run)["name"].to_pylist()))
         raise ValueError(f"run {run} has no series `{name}`" + (f" of flow `{flow}`" if flow else "") + f"; recorded are {', '.join(known)}")
@@ -249,10 +248,10 @@ def cdf(results: Results, metric: str, *, by: Optional[str] = None, flow: Option
 
 def flow_of(results: Results, flow: Optional[str]) -> str:
     """Returns the name of the flow: the given one, or the first of SCTP."""
-    flows = results.scenario.resolved["flow"]
-    known = [entry["name"] for entry in flows if entry.get("kind", "sctp") == "sctp"]
+    flows: list[dict[str, Any]] = results.scenario.resolved["flow"]
+    known: list[str] = [entry["name"] for entry in flows if entry.get("kind", "sctp") == "sctp"]
     if flow is None:
-        return known[0] if known else flows[0]["name"]
+        return known[0] if known else str(flows[0]["name"])
     if flow not in [entry["name"] for entry in flows]:
         raise ValueError(f"there is no flow `{flow}`; known are {', '.join(entry['name'] for entry in flows)}")
     return flow
@@ -286,7 +285,7 @@ def tsn(
             points["retransmitted" if kind == "sent" and data["retransmission"] else kind].append((time, place))
     if not any(points.values()):
         raise ValueError(f"run {run} recorded no chunk of flow {chosen} between {start:g} and {end:g} s")
-    looks_of = {
+    looks_of: dict[str, dict[str, Any]] = {
         "sent": {"color": COLOURS[0], "marker": ".", "s": 5, "linewidths": 0},
         "acknowledged": {"color": COLOURS[2], "marker": "_", "s": 8, "linewidths": 0.5},
         "retransmitted": {"color": COLOURS[4], "marker": "^", "s": 14, "linewidths": 0},
@@ -337,11 +336,14 @@ def paths(results: Results, *, run: int = 0, flow: Optional[str] = None, bin_s: 
     with axes(ax, height=0.8 + 0.6 * len(rows)) as drawn:
         for row, (path, colour) in enumerate(zip(rows, cycle(COLOURS))):
             base = len(rows) - 1 - row
-            drawn.fill_between(edges[:-1], base, base + 0.85 * rates[path] / most, step="post", color=colour, alpha=0.75, linewidth=0)
+            # A step begins at each edge; the last one ends at the last edge.
+            heights = base + 0.85 * numpy.append(rates[path], rates[path][-1]) / most
+            drawn.fill_between(edges, base, heights, step="post", color=colour, alpha=0.75, linewidth=0)
         for (kind, found), (marker, colour) in zip(marks.items(), (("|", COLOURS[6]), ("x", COLOURS[1]))):
             shown = [(time, len(rows) - 1 - rows.index(path) - 0.06) for time, path in found if path in rows]
             if shown:
-                drawn.scatter(*zip(*shown), marker=marker, s=16, color=colour, linewidths=0.8, label=kind, zorder=3)
+                times, places = zip(*shown)
+                drawn.scatter(times, places, marker=marker, s=16, color=colour, linewidths=0.8, label=kind, zorder=3)
         drawn.set_yticks(range(len(rows)), [names.get(path, f"path {path}") for path in reversed(rows)])
         drawn.set_ylim(-0.2, len(rows))
         drawn.grid(False, axis="y")

@@ -61,7 +61,8 @@ class Interval(NamedTuple):
 def known(values: Any) -> numpy.ndarray:
     """Returns the values that exist, as floats."""
     array = numpy.asarray([math.nan if value is None else value for value in values], dtype=float)
-    return array[~numpy.isnan(array)]
+    present: numpy.ndarray = array[~numpy.isnan(array)]
+    return present
 
 
 def check_level(level: float) -> None:
@@ -153,7 +154,8 @@ def compare(
 
     Each row has the mean difference with its interval, the p value of the paired t test (``pingouin.ttest``), the p value corrected for
     the number of rows (``statsmodels.stats.multitest``), Cohen's d, and whether the difference is significant. ``baseline`` is a value of
-    the axis, by default the first.
+    the axis, by default the first. Where no randomness enters (all seeds have the same events), p is 0 or 1; for random runs with a constant
+    difference it is NaN, and so it is without two pairs of runs.
     """
     import pandas
 
@@ -170,10 +172,13 @@ def compare(
     groups = [((), frame)] if not others else frame.groupby(others, sort=False)
     for key, group in groups:
         place = dict(zip(others, key if isinstance(key, tuple) else (key,)))
-        table = group.pivot(index="seed", columns=along, values=metric)
+        # A value without a run at this point has an empty column.
+        table = group.pivot(index="seed", columns=along, values=metric).reindex(columns=values)
+        same = {value: is_deterministic(results, group.loc[group[along] == value, "run"]) for value in values}
         for value in values:
             if value != base:
-                rows.append({**place, along: value, **paired(table[value], table[base], level)})
+                found_pair = paired(table[value], table[base], level, deterministic=same[value] and same[base])
+                rows.append({**place, along: value, **found_pair})
     found = pandas.DataFrame(rows)
     if not len(found):
         raise ValueError(f"{along} has a single value, {base!r}: there is nothing to compare")
@@ -182,8 +187,16 @@ def compare(
     return found
 
 
-def paired(values: Any, base: Any, level: float) -> dict[str, Any]:
-    """Returns the paired comparison of two samples."""
+def is_deterministic(results: Results, runs: Any) -> bool:
+    """Returns whether these runs, two or more, had the same events with every seed."""
+    wanted = set(runs)
+    pairs = zip(results.table["run"].to_pylist(), results.table["fingerprint"].to_pylist())
+    prints = [print for run, print in pairs if run in wanted]
+    return len(wanted) > 1 and len(set(prints)) == 1
+
+
+def paired(values: Any, base: Any, level: float, *, deterministic: bool = False) -> dict[str, Any]:
+    """Returns the paired comparison of two samples. ``deterministic``: no randomness enters, so that a constant difference is certain."""
     import pingouin
 
     both = numpy.array([numpy.asarray(values, dtype=float), numpy.asarray(base, dtype=float)])
@@ -192,8 +205,8 @@ def paired(values: Any, base: Any, level: float) -> dict[str, Any]:
     shown = {"difference": difference.mean, "low": difference.low, "high": difference.high, "n": difference.n}
     shown["relative"] = difference.mean / two.mean() if two.size and two.mean() else math.nan
     if difference.n < 2 or numpy.ptp(one - two) == 0:
-        # Without spread there is no test: equal samples do not differ, constant differences are certain.
-        p = math.nan if difference.n < 2 else 1.0 if difference.mean == 0 else 0.0
+        # Without spread there is no test. Equal samples do not differ; a constant difference of random runs may be chance.
+        p = math.nan if difference.n < 2 else 1.0 if difference.mean == 0 else 0.0 if deterministic else math.nan
         return {**shown, "p": p, "cohen_d": math.nan}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -232,9 +245,14 @@ class WarmUp(NamedTuple):
     """Whether the rest passes the KPSS test for stationarity at 5 %."""
 
 
+KEPT = 5
+"""Batches that :func:`warm_up` does not leave out: the standard error of fewer is not reliable."""
+
+
 def warm_up(times: Any, values: Any, *, batch: int = 5, most: float = 0.5) -> WarmUp:
     """Returns where the transient of a time series ends, by MSER-5 (White 1997): the truncation that minimises the standard error of the
-    rest, over means of ``batch`` samples (``scipy.stats.sem``). ``most``: the largest share that may be left out. The KPSS test
+    rest, over means of ``batch`` samples (``scipy.stats.sem``). ``most``: the largest share that may be left out; five batches always
+    remain. The KPSS test
     (``statsmodels.tsa.stattools.kpss``) says whether the rest is stationary.
 
     For several runs give the mean over the seeds at each time (Welch's method): the transient is then clearer.
@@ -250,10 +268,10 @@ def warm_up(times: Any, values: Any, *, batch: int = 5, most: float = 0.5) -> Wa
     if when.shape != sample.shape or sample.ndim != 1:
         raise ValueError(f"times and values differ in shape: {when.shape} and {sample.shape}")
     batches = sample.size // batch
-    if batches < 4:
-        raise ValueError(f"{sample.size} samples given, needed are {4 * batch} or more (four batches of {batch})")
+    if batches <= KEPT:
+        raise ValueError(f"{sample.size} samples given, needed are {(KEPT + 1) * batch} or more ({KEPT + 1} batches of {batch})")
     means = sample[: batches * batch].reshape(batches, batch).mean(axis=1)
-    limit = max(1, int(batches * most))
+    limit = min(max(1, int(batches * most)), batches - KEPT)
     errors = [stats.sem(means[cut:], ddof=0) for cut in range(limit + 1)]
     cut = int(numpy.argmin(errors)) * batch
     rest = sample[cut:]
@@ -286,8 +304,13 @@ def seeds_for_precision(values: Any, relative: float, *, level: float = 0.95) ->
 
     def is_enough(n: int) -> bool:
         low, high = stats.t.interval(level, n - 1, scale=spread / math.sqrt(n))
-        return (high - low) / 2 <= goal
+        return bool((high - low) / 2 <= goal)
 
+    return smallest(is_enough)
+
+
+def smallest(is_enough: Callable[[int], bool]) -> int:
+    """Returns the smallest number from 2 that is enough; all larger ones are."""
     high = 2
     while not is_enough(high):
         high *= 2
@@ -313,11 +336,18 @@ def seeds_for_difference(values: Any, base: Any, *, relative: float, level: floa
     effect = abs(relative * float(known(base).mean())) / spread
     if effect == 0:
         raise ValueError("a difference of 0 cannot be found with any number of seeds")
-    if effect > 5:
-        # The solver has no solution: two seeds suffice.
-        return 2
-    found = TTestPower().solve_power(effect_size=effect, alpha=1 - level, power=power)
-    return max(2, math.ceil(float(numpy.atleast_1d(found)[0])))
+    if not 0 < power < 1:
+        raise ValueError(f"power: {power} given, allowed is more than 0 and less than 1, for example 0.8")
+    test = TTestPower()
+
+    def is_enough(n: int) -> bool:
+        # For large effects the tail on the other side cannot be computed; it is negligible. Two pairs suffice for those above 1000.
+        found = float(test.power(min(effect, 1e3), n, 1 - level))
+        if math.isnan(found):
+            found = float(test.power(min(effect, 1e3), n, (1 - level) / 2, alternative="larger"))
+        return found >= power
+
+    return smallest(is_enough)
 
 
 @dataclass
@@ -371,13 +401,43 @@ def run_until(
     return Until(Results(loaded, runs), mean_interval(values, level=level), rule.is_reached(values))
 
 
-def mean_series(results: Results, name: str, *, run: Union[int, Sequence[int], None] = None) -> "pandas.DataFrame":
-    """Returns a recorded series as one column for each run, with the time in seconds as its index: the input of :func:`warm_up`."""
-    table = results.series(name=name)
-    frame = table.select(["run", "t_ns", "value"]).to_pandas()
+def senders(frame: "pandas.DataFrame", name: str) -> "pandas.DataFrame":
+    """Returns the rows of a series that the sender recorded. Goodput is measured at receivers, links have no side."""
+    if name != "goodput_mbps" and (frame["side"] == "sender").any():
+        return frame[frame["side"] == "sender"]
+    return frame
+
+
+def mean_series(
+    results: Results,
+    name: str,
+    *,
+    run: Union[int, Sequence[int], None] = None,
+    flow: Optional[str] = None,
+    path: Union[int, str, None] = None,
+    link: Optional[str] = None,
+    node: Optional[str] = None,
+) -> "pandas.DataFrame":
+    """Returns a recorded series as one column for each run, with the time in seconds as its index: the input of :func:`warm_up`.
+
+    Of a flow, the sender's series is taken (goodput is the receiver's). Several flows, paths, links or nodes are an error unless one is
+    chosen: ``flow``, ``link`` and ``node`` by name, ``path`` by number or name. A queue has a link and the node that sends from it.
+    """
+    frame = results.series(name=name).to_pandas()
     if run is not None:
         frame = frame[frame["run"].isin([run] if isinstance(run, int) else list(run))]
-    wide = frame.pivot_table(index="t_ns", columns="run", values="value", aggfunc="sum")
+    frame = senders(frame, name)
+    for column, wanted in (("flow", flow), ("path_name" if isinstance(path, str) else "path", path), ("link", link), ("node", node)):
+        recorded = list(frame[column].dropna().unique())
+        listed = ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in recorded)
+        what = column.removesuffix("_name")
+        if wanted is not None and wanted not in recorded:
+            raise ValueError(f"there is no {what} `{wanted}` of {name}; known are {listed}")
+        if wanted is None and len(recorded) > 1:
+            raise ValueError(f"{name} was recorded of several {what}s: choose one of {listed}")
+        if wanted is not None:
+            frame = frame[frame[column] == wanted]
+    wide = frame.pivot(index="t_ns", columns="run", values="value")
     wide.index = wide.index / 1e9
     wide.index.name = "time_s"
     return wide
