@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -115,6 +116,9 @@ def test_errors_are_those_of_check_with_their_places(small, command):
     assert (first.place, first.line, first.column, first.hint) == (str(small), 14, 1, "did you mean `delay`?")
     assert second.field == "link.radio.loss.rate" and second.line == 16
     assert isinstance(caught.value, ValueError)
+    assert type(caught.value).__module__ == "whimbrel", "the name in tracebacks is the one that programs catch"
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert str(copy) == str(caught.value) and copy.problems == caught.value.problems
 
 
 @pytest.mark.parametrize(
@@ -126,6 +130,7 @@ def test_errors_are_those_of_check_with_their_places(small, command):
         (SMALL, {"seeds": 0}, "0 given, allowed is 1 to 1000000 runs"),
         (SMALL, {"link__radio__delay": float("nan")}, "delay"),
         (SMALL, {"sweep": 3}, "sweep"),
+        (SMALL, {"sweep": {"link.radio.loss.rate": [0, 0.1, 0.0]}}, "the value 0.0 is listed more than once"),
         (SMALL, {'a"b': "\0\n"}, "a"),
         ({"node": []}, {}, "`flow` is missing"),
         ({}, {}, "missing"),
@@ -319,6 +324,17 @@ def test_package_is_typed():
         for name in vars(kind):
             if not name.startswith("__"):
                 assert f"def {name}(" in stub, f"{kind.__name__}.{name}"
+
+
+def test_annotations_of_the_package_are_consistent(tmp_path):
+    command = [sys.executable, "-m", "mypy", "--config-file", ROOT / "crates/python/pyproject.toml", "--cache-dir", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT / "crates/python", timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    # A user's program is checked against them.
+    program = tmp_path / "program.py"
+    program.write_text("import whimbrel\nresults = whimbrel.run(3)\nresults.metric('goodput_mbps', flow=1)\n")
+    done = subprocess.run([*command, program], capture_output=True, text=True, cwd=ROOT / "crates/python", timeout=600)
+    assert done.stdout.count("[arg-type]") == 2, done.stdout + done.stderr
 
 
 def test_processes_of_a_cpu_set_use_only_its_processors():

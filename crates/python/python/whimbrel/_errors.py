@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Optional, Sequence
+from typing import Any, Optional, Sequence
 
 __all__ = ["FolderError", "Problem", "RunError", "ScenarioError", "WhimbrelError"]
 
@@ -33,11 +33,11 @@ class WhimbrelError(Exception):
 class ScenarioError(WhimbrelError, ValueError):
     """A scenario cannot be read or is not valid. The message is that of ``whimbrel check``: all problems with their places."""
 
-    def __init__(self, message: str, problems: Sequence[tuple] = ()) -> None:
+    def __init__(self, message: str, problems: Sequence[tuple[Any, ...]] = ()) -> None:
         super().__init__(message)
         self.problems: list[Problem] = [problem if isinstance(problem, Problem) else Problem(*problem) for problem in problems]
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (str(self), self.problems))
 
 
@@ -50,3 +50,9 @@ class FolderError(WhimbrelError, OSError):
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+# Tracebacks show the names that programs use.
+for _class in (Problem, WhimbrelError, ScenarioError, RunError, FolderError):
+    _class.__module__ = "whimbrel"
+del _class

@@ -59,4 +59,5 @@ def parts() -> list[Part]:
 
 def schema() -> dict[str, Any]:
     """Returns the JSON schema of scenario files."""
-    return json.loads(_core.schema())
+    parsed: dict[str, Any] = json.loads(_core.schema())
+    return parsed

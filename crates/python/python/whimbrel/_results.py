@@ -145,7 +145,7 @@ class Results:
         import pyarrow
 
         names = None if name is None else {name} if isinstance(name, str) else set(name)
-        columns: dict[str, list] = {key: [] for key in ("run", "time_ms", "name", "flow", "node", "data")}
+        columns: dict[str, list[Any]] = {key: [] for key in ("run", "time_ms", "name", "flow", "node", "data")}
         for number, event in self.iter_events(run):
             if names is None or event["name"] in names:
                 columns["run"].append(number)
@@ -216,7 +216,7 @@ def xarray_of(table: "pyarrow.Table", scenario: _core.Scenario) -> "xarray.Datas
 
     axes = scenario.axes
     points = scenario.points
-    coordinates: dict[str, list] = {axis: list(dict.fromkeys(text(point[axis]) for point in points)) for axis in axes}
+    coordinates: dict[str, list[Any]] = {axis: list(dict.fromkeys(text(point[axis]) for point in points)) for axis in axes}
     coordinates["seed"] = [scenario.seed + number for number in range(scenario.seeds)]
     coordinates["flow"] = list(dict.fromkeys(table["flow"].to_pylist()))
     shape = [len(values) for values in coordinates.values()]
