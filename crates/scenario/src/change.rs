@@ -1,5 +1,6 @@
 //! Changes to a scenario by dotted path: `--set link.wifi.rate="2 Mbit/s"` and the axes of `[sweep]`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::problem::{LineIndex, Problem, word_hint};
@@ -209,15 +210,31 @@ fn collect(node: &Node, path: String, lines: &LineIndex, axes: &mut Vec<(usize, 
                 "\"link.wifi.loss.rate\" = [0, 0.01]",
             );
         }
-        Value::Array(values) => axes.push((
-            node.place.offset(),
-            Axis {
-                path,
-                values: values.clone(),
-            },
-        )),
+        Value::Array(values) => match repeated(values) {
+            Some(value) => wrong(
+                &format!("the value {value} is listed more than once"),
+                "`seeds` repeats a point with other random numbers",
+            ),
+            None => axes.push((
+                node.place.offset(),
+                Axis {
+                    path,
+                    values: values.clone(),
+                },
+            )),
+        },
         _ => wrong("an array of values expected", "\"link.wifi.loss.rate\" = [0, 0.01]"),
     }
+}
+
+/// Returns a value that equals an earlier one; 1 and 1.0 are equal.
+fn repeated(values: &[Node]) -> Option<&Node> {
+    let text = |node: &Node| match node.value {
+        Value::Integer(whole) if (whole as f64) as i64 == whole => format!("{:?}", whole as f64),
+        _ => node.to_string(),
+    };
+    let mut earlier = BTreeSet::new();
+    values.iter().find(|value| !earlier.insert(text(value)))
 }
 
 #[cfg(test)]
@@ -266,6 +283,24 @@ mod tests {
         let error = set(LINKS, "link.wifi.rate.x=1").expect_err("a number has no fields");
         assert!(error.contains("has no field"), "{error}");
         assert!(set(LINKS, "nothing").expect_err("no value").contains("KEY=VALUE"));
+    }
+
+    #[test]
+    fn values_of_an_axis_differ() {
+        let problems = |list: &str| {
+            let (mut root, lines) = tree(&format!("[sweep]\nlink.wifi.x = [{list}]\n"));
+            let found = axes(&root.take("sweep").expect("there"), &lines);
+            found.err().map(|problems| problems[0].to_string())
+        };
+        let error = problems("0, 0.01, 0.0").expect("0 and 0.0 are equal");
+        assert!(error.contains("t.toml:2:"), "{error}");
+        assert!(
+            error.contains("sweep.link.wifi.x: the value 0.0 is listed more than once"),
+            "{error}"
+        );
+        assert!(problems("\"a\", \"b\", \"a\"").is_some());
+        assert!(problems("{ kind = \"a\" }, { kind = \"a\" }").is_some());
+        assert_eq!(problems("0, 0.01, \"0\", 9007199254740993, 9007199254740992"), None);
     }
 
     #[test]

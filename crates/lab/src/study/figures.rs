@@ -157,6 +157,10 @@ pub(crate) struct Figured<'r> {
 impl Figured<'_> {
     /// The figures that a selection finds, point by point; those of listed values in the order of the list.
     pub(crate) fn cases(&self, selection: &Selection) -> Result<Vec<Case>, Trouble> {
+        if selection.harm.is_some() && (selection.to.is_some() || selection.minus.is_some()) {
+            let message = "either `harm` or `to` and `minus` expected, both given";
+            return Err(Trouble::new("harm", message, None));
+        }
         let mut cases = self.plain(selection)?;
         for (other, field, ratio) in [(&selection.to, "to", true), (&selection.minus, "minus", false)] {
             let Some(other) = other else { continue };

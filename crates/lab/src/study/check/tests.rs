@@ -317,9 +317,16 @@ fn harm_is_what_is_lost_beside_one_flow_over_what_is_lost_beside_another() {
     ]);
     let harm = json!({ "alone": { "at": { "scheme": "alone" } }, "like": { "at": { "scheme": "like" } } });
     let of = json!({ "metric": "goodput_mbps", "at": { "scheme": "ours" }, "harm": harm });
-    let check = json!({ "kind": "trend", "over": "x", "direction": "rising", "of": of });
+    let check = json!({ "kind": "trend", "over": "x", "direction": "rising", "of": of.clone() });
     let finding = data.find(&claim(check)).expect("good");
     assert_eq!(finding.text, "1.500 at 0, 2 at 1");
+    for other in ["to", "minus"] {
+        let mut both = of.clone();
+        both[other] = json!({ "at": { "scheme": "like" } });
+        let check = json!({ "kind": "trend", "over": "x", "direction": "rising", "of": both });
+        let trouble = data.find(&claim(check)).expect_err("harm is a ratio already");
+        assert_eq!(trouble.field, "of.harm");
+    }
 }
 
 #[test]
