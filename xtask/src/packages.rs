@@ -8,7 +8,7 @@ use crate::{Outcome, note, process};
 /// A required program, and its Debian package.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Program {
-    /// An absolute path, or a name to be found in PATH.
+    /// An absolute path, a name to be found in PATH, or `python3 -m MODULE`.
     pub(crate) name: &'static str,
     package: &'static str,
     why: &'static str,
@@ -47,6 +47,16 @@ pub(crate) const FOR_TESTS: &[Program] = &[
         name: "/usr/include/usrsctp.h",
         package: "libusrsctp-dev",
         why: "the other stack with several addresses, for that program",
+    },
+    Program {
+        name: "python3",
+        package: "python3",
+        why: "runs the tests of the Python package",
+    },
+    Program {
+        name: "python3 -m ensurepip",
+        package: "python3-venv",
+        why: "makes the environment of the Python package",
     },
     Program {
         name: "ping",
@@ -148,6 +158,10 @@ fn is_installed(name: &str) -> bool {
     if name.starts_with('/') {
         return Path::new(name).is_file();
     }
+    if let Some(module) = name.strip_prefix("python3 -m ") {
+        let version = Command::new("python3").args(["-m", module, "--version"]).output();
+        return version.is_ok_and(|done| done.status.success());
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
@@ -155,4 +169,18 @@ fn is_installed(name: &str) -> bool {
 fn is_root() -> bool {
     let user = Command::new("id").arg("-u").output();
     user.is_ok_and(|out| out.stdout.trim_ascii() == b"0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_of_python_are_looked_up_by_running_them() {
+        assert!(!is_installed("python3 -m no_such_module"));
+        let imported = Command::new("python3").args(["-c", "import ensurepip"]).output();
+        let exists = imported.is_ok_and(|done| done.status.success());
+        assert_eq!(is_installed("python3 -m ensurepip"), exists);
+        assert!(FOR_TESTS.iter().any(|program| program.package == "python3-venv"));
+    }
 }

@@ -17,10 +17,11 @@ pub(crate) struct Tested {
 }
 
 /// Why the tests were not run, or why they failed before they started.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// The machine lacks something.
+    /// The machine lacks something, or cannot reach the package registry.
     NotRun(String),
-    /// The package cannot be built.
+    /// The package cannot be built or installed.
     Failed(String),
 }
 
@@ -71,12 +72,38 @@ fn pip(python: &Path, arguments: &[&str]) -> Result<(), Trouble> {
     note(&format!("$ {}", process::line(&command)));
     let done = command
         .output()
-        .map_err(|error| Trouble::NotRun(format!("cannot start pip: {error}")))?;
+        .map_err(|error| Trouble::Failed(format!("cannot start pip: {error}")))?;
     if done.status.success() {
-        Ok(())
-    } else {
-        let reason = last_line(&done.stdout, &done.stderr);
-        Err(Trouble::NotRun(format!("pip cannot install the packages: {reason}")))
+        return Ok(());
+    }
+    Err(pip_trouble(&done.stdout, &done.stderr))
+}
+
+/// Returns why pip failed, by what it printed: only without a connection to the registry are tests not run.
+fn pip_trouble(stdout: &[u8], stderr: &[u8]) -> Trouble {
+    // Names of exceptions of urllib3, which pip prints for each attempt.
+    const NO_CONNECTION: [&str; 6] = [
+        "NewConnectionError",
+        "NameResolutionError",
+        "ConnectTimeoutError",
+        "ReadTimeoutError",
+        "ProxyError",
+        "ProtocolError",
+    ];
+    let printed = String::from_utf8_lossy(stderr);
+    let connection = printed
+        .lines()
+        .find(|line| NO_CONNECTION.iter().any(|name| line.contains(name)));
+    let reason = last_line(stdout, stderr);
+    // After a broken connection, pip finds no version at all; other errors are those of the packages.
+    match connection {
+        Some(line)
+            if printed.contains("(from versions: none)")
+                || printed.contains("Could not install packages due to an OSError") =>
+        {
+            Trouble::NotRun(format!("pip cannot reach the package registry: {}", line.trim()))
+        }
+        _ => Trouble::Failed(format!("pip cannot install the packages: {reason}")),
     }
 }
 
@@ -178,6 +205,25 @@ fn last_line(stdout: &[u8], stderr: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_without_a_connection_to_the_registry_are_tests_not_run() {
+        let lost = "WARNING: Retrying (Retry(total=0, connect=None, read=None, redirect=None, status=None)) after connection broken by \
+                    'NewConnectionError('<pip._vendor.urllib3.connection.HTTPSConnection object at 0x7f>: Failed to establish a new \
+                    connection: [Errno 111] Connection refused')': /simple/maturin/";
+        let none = "ERROR: Could not find a version that satisfies the requirement maturin (from versions: none)\n\
+                    ERROR: No matching distribution found for maturin";
+        let not_run = pip_trouble(b"", format!("{lost}\n{none}").as_bytes());
+        assert!(
+            matches!(&not_run, Trouble::NotRun(reason) if reason.contains("Connection refused")),
+            "{not_run:?}"
+        );
+        let conflict = "ERROR: Cannot install scipy==1.15 and scipy==1.10 because these package versions have conflicting dependencies.";
+        for printed in [none.to_owned(), conflict.to_owned(), format!("{lost}\n{conflict}")] {
+            let failed = pip_trouble(b"", printed.as_bytes());
+            assert!(matches!(failed, Trouble::Failed(_)), "{printed}");
+        }
+    }
 
     #[test]
     fn counts_are_read_from_the_last_line() {

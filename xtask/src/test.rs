@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let is_quick = filter == Some("quick");
     let mut totals = Totals::default();
     if filter == Some("python") {
-        totals.python()?;
+        totals.python(python::test());
         return totals.conclude(start, args.strict, true);
     }
     if !is_quick && let Err(message) = packages::ensure(packages::FOR_TESTS) {
@@ -76,15 +76,15 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let noted = std::fs::read_to_string(list.path()).map_err(|e| format!("lost the list of tests not run: {e}"))?;
     noted.lines().for_each(|line| totals.note(line));
     if filter.is_none() {
-        totals.python()?;
+        totals.python(python::test());
     }
     totals.conclude(start, args.strict, status.success())
 }
 
 impl Totals {
-    /// Runs the tests of the Python package.
-    fn python(&mut self) -> Outcome {
-        match python::test() {
+    /// Adds the tests of the Python package.
+    fn python(&mut self, result: Result<python::Tested, python::Trouble>) {
+        match result {
             Ok(tested) => {
                 self.programs += 1;
                 self.passed += tested.passed + tested.skipped.len() as u32;
@@ -94,7 +94,6 @@ impl Totals {
                 for (place, reason) in tested.skipped {
                     self.note(&format!("{WHOLE}python::{place}: {reason}"));
                 }
-                Ok(())
             }
             Err(python::Trouble::NotRun(reason)) => {
                 let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -102,9 +101,11 @@ impl Totals {
                 // It counts as one test.
                 self.passed += 1;
                 self.note(&format!("{WHOLE}python::all tests of the Python package: {reason}"));
-                Ok(())
             }
-            Err(python::Trouble::Failed(reason)) => Err(format!("the Python package: {reason}")),
+            Err(python::Trouble::Failed(reason)) => {
+                self.failed += 1;
+                self.failures.push(format!("crates/python: {reason}"));
+            }
         }
     }
 
@@ -213,6 +214,19 @@ mod tests {
             (2, 6, 1, 2)
         );
         assert_eq!(totals.failures, ["a::c"]);
+    }
+
+    #[test]
+    fn python_package_that_cannot_be_built_is_a_failure_beside_the_other_results() {
+        let mut totals = Totals::default();
+        totals.read("test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.20s");
+        totals.python(Err(python::Trouble::Failed("maturin wrote no wheel".to_owned())));
+        assert_eq!(totals.summary(), "total: 5 passed, 1 failed, 0 ignored, 0 not run");
+        assert_eq!(totals.report(), "FAILED crates/python: maturin wrote no wheel");
+        assert!(totals.conclude(Instant::now(), false, true).is_err());
+        let mut totals = Totals::default();
+        totals.python(Err(python::Trouble::NotRun("no network".to_owned())));
+        assert_eq!(totals.summary(), "total: 0 passed, 0 failed, 0 ignored, 1 not run");
     }
 
     #[test]
