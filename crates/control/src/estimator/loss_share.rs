@@ -2,16 +2,16 @@
 
 use crate::sample::{LossEvent, LossSignal};
 
-/// The share of lost packets among the latest ones.
+/// The share of lost packets among the latest ones, with this memory in packets.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct LossShare {
+pub(crate) struct LossShare<const MEMORY: u32 = 512> {
     lost: f64,
     packets: f64,
 }
 
-impl LossShare {
-    /// Packets taken into account. With fewer than half of this number, the share is unknown.
-    const MEMORY: f64 = 512.0;
+impl<const MEMORY: u32> LossShare<MEMORY> {
+    /// With fewer packets the share is unknown.
+    const LEAST: f64 = 256.0;
 
     /// Counts packets that arrived.
     pub(crate) fn on_arrival(&mut self, packets: u32) {
@@ -32,8 +32,9 @@ impl LossShare {
     fn count(&mut self, arrived: u32, lost: u32) {
         self.packets += f64::from(arrived) + f64::from(lost);
         self.lost += f64::from(lost);
-        if self.packets > Self::MEMORY {
-            let kept = Self::MEMORY / self.packets;
+        let memory = f64::from(MEMORY);
+        if self.packets > memory {
+            let kept = memory / self.packets;
             self.packets *= kept;
             self.lost *= kept;
         }
@@ -41,6 +42,6 @@ impl LossShare {
 
     /// Returns whether this share or more is lost. The share of 1 is never reached.
     pub(crate) fn reaches(&self, share: f64) -> bool {
-        share < 1.0 && self.packets > Self::MEMORY / 2.0 && self.lost >= share * self.packets
+        share < 1.0 && self.packets > Self::LEAST && self.lost >= share * self.packets
     }
 }

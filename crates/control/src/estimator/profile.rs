@@ -194,6 +194,16 @@ impl LevelView {
         }
     }
 
+    /// Returns the least delay.
+    pub(crate) fn low(&self) -> i64 {
+        self.low
+    }
+
+    /// Returns the end of the last bin.
+    pub(crate) fn high(&self) -> i64 {
+        self.low + LEVELS as i64 * self.width
+    }
+
     /// Returns the bin of a delay. Delays outside of the range belong to the first or the last bin.
     pub(crate) fn place(&self, delay: i64) -> usize {
         ((delay - self.low) / self.width).clamp(0, LEVELS as i64 - 1) as usize
