@@ -40,5 +40,5 @@ pub use timeline::Timeline;
 pub use why::{Asked, why};
 pub use write::file::{Digested, WriteError};
 pub use write::folder::{FolderError, prepare};
-pub use write::lock::FolderLock;
+pub use write::lock::{FolderLock, LockError};
 pub use write::table::Kind;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::file::WriteError;
-use super::lock::{FolderLock, LOCK};
+use super::lock::{FolderLock, LOCK, LockError};
 
 /// The file that identifies a result folder.
 pub(crate) const MANIFEST: &str = "manifest.json";
@@ -42,12 +42,9 @@ pub enum FolderError {
         /// The remedy.
         hint: &'static str,
     },
-    /// Another process writes to it.
-    #[error("another process writes to folder {}\n  hint: wait until it ends, or choose another folder with --out", path.display())]
-    InUse {
-        /// The folder.
-        path: PathBuf,
-    },
+    /// It cannot be locked: as a rule because another process writes to it.
+    #[error(transparent)]
+    Locked(#[from] LockError),
     /// It cannot be created, read or written.
     #[error("{0}\n  hint: choose another folder with --out")]
     Unwritable(#[from] WriteError),

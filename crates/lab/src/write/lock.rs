@@ -5,10 +5,23 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::file::WriteError;
-use super::folder::FolderError;
 
 /// The locked file. It exists while a process writes to the folder, or after it was killed.
 pub(crate) const LOCK: &str = ".lock";
+
+/// Why a folder cannot be locked.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another process writes to it.
+    #[error("another process writes to folder {}\n  hint: wait until it ends, or choose another folder with --out", path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Its lock cannot be written.
+    #[error("{0}\n  hint: choose another folder with --out")]
+    Unwritable(#[from] WriteError),
+}
 
 /// The exclusive right to write to a folder of results, until this value is dropped or the process ends.
 ///
@@ -23,9 +36,9 @@ pub struct FolderLock {
 
 impl FolderLock {
     /// Locks a folder that exists.
-    pub(crate) fn acquire(folder: &Path) -> Result<Self, FolderError> {
+    pub(crate) fn acquire(folder: &Path) -> Result<Self, LockError> {
         let path = folder.join(LOCK);
-        let wrong = |error| FolderError::Unwritable(WriteError::at(folder)(error));
+        let wrong = |error| LockError::Unwritable(WriteError::at(folder)(error));
         loop {
             let mut options = OpenOptions::new();
             options.read(true).write(true).create(true).truncate(false);
@@ -38,7 +51,7 @@ impl FolderLock {
                     }
                 }
                 Err(TryLockError::WouldBlock) => {
-                    return Err(FolderError::InUse {
+                    return Err(LockError::InUse {
                         path: folder.to_owned(),
                     });
                 }
