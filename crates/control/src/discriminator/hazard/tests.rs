@@ -228,7 +228,10 @@ fn few_packets_at_low_delays_count_against_the_bursts_of_all_losses() {
     let by_hand = (95.0 - expected - 3.0 * (expected * (1.0f64 + 1880.0 / 120.0)).sqrt()) / 95.0;
     let single = sure(plain(), (95, 1));
     assert!(by_hand > 0.3 && (single - by_hand).abs() < 1e-9, "{single} {by_hand}");
-    assert!(sure(plain(), (19, 5)).abs() < 1e-12, "no burst may have struck so few packets by chance");
+    assert!(
+        sure(plain(), (19, 5)).abs() < 1e-12,
+        "no burst may have struck so few packets by chance"
+    );
     let strict = HazardParameters { below: 0.1, ..plain() };
     assert!(sure(strict, (95, 1)).abs() < 1e-12, "the least share can be set");
 }
