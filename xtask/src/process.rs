@@ -1,6 +1,6 @@
 //! Running other programs.
 
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use crate::{Outcome, note, root};
 
@@ -34,6 +34,25 @@ pub(crate) fn output(command: &mut Command) -> Outcome<String> {
         return Err(format!("`{}` failed: {}", line(command), out.status));
     }
     String::from_utf8(out.stdout).map_err(|_| format!("`{}` wrote something that is not UTF-8", line(command)))
+}
+
+/// Ends a program and those that it has started, as far as they can be found (proc(5)).
+pub(crate) fn end(program: &mut Child) {
+    let parent = program.id().to_string();
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    for process in processes {
+        let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+        // After the name in parentheses, which may have spaces: state and parent.
+        let is_child = stat
+            .rsplit_once(')')
+            .is_some_and(|(_, rest)| rest.split_whitespace().nth(1) == Some(parent.as_str()));
+        if is_child {
+            let kill = format!("kill -9 {}", process.file_name().display());
+            let _ = Command::new("sh").args(["-c", &kill]).status();
+        }
+    }
+    let _ = program.kill();
+    let _ = program.wait();
 }
 
 /// Returns the command as typed in a shell.

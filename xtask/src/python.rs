@@ -124,10 +124,12 @@ fn wheel(maturin: &Path) -> Outcome<PathBuf> {
         .ok_or_else(|| "maturin wrote no wheel".to_owned())
 }
 
-/// Runs the tests of the package with the command of the same build.
-pub(crate) fn test() -> Result<Tested, Trouble> {
+/// Runs the tests of the package with the command of the same build. `is_built`: `cargo test` for the workspace has built it.
+pub(crate) fn test(is_built: bool) -> Result<Tested, Trouble> {
     let python = environment()?;
-    process::run(&mut process::cargo(&["build", "--quiet", "-p", "whimbrel-cli"])).map_err(Trouble::Failed)?;
+    if !is_built {
+        process::run(&mut process::cargo(&["build", "--quiet", "-p", "whimbrel-cli"])).map_err(Trouble::Failed)?;
+    }
     let mut command = Command::new(&python);
     command
         .args(["-m", "pytest", "-rfEs", "--durations=5", "-p", "no:cacheprovider"])

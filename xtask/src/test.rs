@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
-use std::time::Instant;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 use crate::{Outcome, machine, note, packages, process, python, say};
 
+/// Tests that print nothing for this long do not end; the slowest needs less than two minutes on two cores.
+const SILENCE: Duration = Duration::from_secs(15 * 60);
 /// The environment variable with the path of the file that lists tests that were not run (see `crates/testkit`).
 const LIST: &str = "WHIMBREL_NOT_RUN";
 /// Prefixes of lines in that file.
@@ -32,6 +35,8 @@ struct Totals {
     failed: u32,
     ignored: u32,
     failures: Vec<String>,
+    /// Tests that have run for over a minute and have not ended.
+    slow: Vec<String>,
     /// Tests that were not run, by reason; and tests with some checks not run.
     not_run: BTreeMap<String, Vec<String>>,
     not_run_in_part: BTreeMap<String, Vec<String>>,
@@ -44,7 +49,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let is_quick = filter == Some("quick");
     let mut totals = Totals::default();
     if filter == Some("python") {
-        totals.python(python::test());
+        totals.python(python::test(false));
         return totals.conclude(start, args.strict, true);
     }
     if !is_quick && let Err(message) = packages::ensure(packages::FOR_TESTS) {
@@ -67,21 +72,57 @@ pub(crate) fn run(args: &Args) -> Outcome {
         .spawn()
         .map_err(|e| format!("cannot start {}: {e}", process::line(&command)))?;
     let stdout = child.stdout.take().expect("standard output was asked for");
-    for line in BufReader::new(stdout).lines() {
-        let line = line.map_err(|e| format!("cannot read what the tests print: {e}"))?;
-        say(&line);
-        totals.read(&line);
+    let lines = lines_of(stdout);
+    // The first line comes when everything is built.
+    let mut line = lines.recv().map_err(|_| RecvTimeoutError::Disconnected);
+    while let Ok(read) = line {
+        say(&read);
+        totals.read(&read);
+        line = lines.recv_timeout(SILENCE);
+    }
+    if line == Err(RecvTimeoutError::Timeout) {
+        process::end(&mut child);
+        return Err(format!(
+            "the tests printed nothing for {} minutes and were ended; still running: {}",
+            SILENCE.as_secs() / 60,
+            totals.running()
+        ));
     }
     let status = child.wait().map_err(|e| format!("lost the tests: {e}"))?;
     let noted = std::fs::read_to_string(list.path()).map_err(|e| format!("lost the list of tests not run: {e}"))?;
     noted.lines().for_each(|line| totals.note(line));
     if filter.is_none() {
-        totals.python(python::test());
+        totals.python(python::test(true));
     }
     totals.conclude(start, args.strict, status.success())
 }
 
+/// The lines that a program prints, read by a thread so that a time limit can be set.
+fn lines_of(output: impl std::io::Read + Send + 'static) -> Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut output = BufReader::new(output);
+        let mut bytes = Vec::new();
+        while output.read_until(b'\n', &mut bytes).is_ok_and(|len| len > 0) {
+            let line = String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned();
+            if sender.send(line).is_err() {
+                break;
+            }
+            bytes.clear();
+        }
+    });
+    lines
+}
+
 impl Totals {
+    /// Returns the tests that have not ended for long, as far as the test harness names them.
+    fn running(&self) -> String {
+        match self.slow.as_slice() {
+            [] => "a test that the test harness did not name".to_owned(),
+            slow => slow.join(", "),
+        }
+    }
+
     /// Adds the tests of the Python package.
     fn python(&mut self, result: Result<python::Tested, python::Trouble>) {
         match result {
@@ -172,8 +213,15 @@ impl Totals {
         )
     }
 
-    /// Reads a line of the test harness: `test NAME ... FAILED` or `test result: ok. 3 passed; 0 failed; 0 ignored; ...`.
+    /// Reads a line of the test harness: `test NAME ... FAILED`, `test NAME has been running for over 60 seconds` or `test result: ok. 3
+    /// passed; 0 failed; 0 ignored; ...`.
     fn read(&mut self, line: &str) {
+        if let Some((name, said)) = line.strip_prefix("test ").and_then(|rest| rest.split_once(' ')) {
+            match said.split(' ').next() {
+                Some("has") => self.slow.push(name.to_owned()),
+                _ => self.slow.retain(|slow| slow != name),
+            }
+        }
         if let Some(result) = line.strip_prefix("test result: ") {
             self.programs += 1;
             for part in result.split([';', '.']) {
@@ -214,6 +262,17 @@ mod tests {
             (2, 6, 1, 2)
         );
         assert_eq!(totals.failures, ["a::c"]);
+    }
+
+    #[test]
+    fn tests_that_do_not_end_are_named() {
+        let mut totals = Totals::default();
+        totals.read("test a::b has been running for over 60 seconds");
+        totals.read("test a::c has been running for over 60 seconds");
+        assert_eq!(totals.running(), "a::b, a::c");
+        totals.read("test a::b ... ok");
+        totals.read("test a::d ... ok");
+        assert_eq!(totals.running(), "a::c");
     }
 
     #[test]
