@@ -3,6 +3,7 @@
 mod copies;
 mod gap_blocks;
 mod lost;
+mod ordered;
 mod outstanding;
 mod path_ack;
 mod path_sequence;

@@ -15,6 +15,7 @@
 //! | `lost`, `resent` | `lost.rs`; `sack.rs` empties `resent` |
 //! | `acks` | `start_acks`, `sack.rs`, `copies.rs` |
 //! | `sequences`, `copies` | `path_sequence.rs`, `copies.rs`, called from all files |
+//! | `ordered` | `push`, `pop`; created by `ordered.rs` |
 
 use std::collections::VecDeque;
 
@@ -24,6 +25,7 @@ use whimbrel_wire::{Data, Tsn};
 
 use super::copies::Copies;
 use super::gap_blocks::Reported;
+use super::ordered::OrderedMessages;
 use super::path_ack::{PathAck, SackReport};
 use super::path_sequence::{ChunkState, PathSequences};
 use super::queue::Fragment;
@@ -79,28 +81,12 @@ pub(crate) struct Outstanding {
     /// Copies of chunks, if the scheme sends any.
     pub(super) copies: Option<Box<Copies>>,
     /// Number of ordered messages in the ring, by stream. Present only if the ring has enough chunks for one stream to exceed its limit.
-    ordered: Option<Box<StreamCounts>>,
+    pub(super) ordered: Option<Box<OrderedMessages>>,
 }
 
 /// Times and positions of retransmissions, in the order of their times.
 #[derive(Debug, Default)]
 pub(super) struct Resent(pub(super) VecDeque<(Time, Seq)>);
-
-/// Number of messages, by stream.
-#[derive(Debug)]
-struct StreamCounts(Vec<u32>);
-
-/// Adds `change` to the count of the stream of this fragment, if its message is ordered.
-fn count_ordered(counts: &mut Vec<u32>, fragment: &Fragment, change: i32) {
-    if fragment.unordered {
-        return;
-    }
-    let stream = usize::from(fragment.stream);
-    if stream >= counts.len() {
-        counts.resize(stream + 1, 0);
-    }
-    counts[stream] = counts[stream].saturating_add_signed(change);
-}
 
 impl Outstanding {
     pub(crate) fn new(initial_tsn: Tsn, accounting: Accounting) -> Self {
@@ -167,23 +153,6 @@ impl Outstanding {
     /// Returns the number of chunks.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
-    }
-
-    /// Returns the number of ordered messages of a stream that have been sent at least in part and are not cumulatively acknowledged.
-    #[cold]
-    pub(crate) fn ordered_messages(&mut self, stream: u16) -> u32 {
-        let slots = &self.slots;
-        let counts = self.ordered.get_or_insert_with(|| {
-            let mut counts = Vec::new();
-            for (place, slot) in slots.iter().enumerate() {
-                // The first fragment of the first message may have been acknowledged.
-                if slot.fragment.begin || place == 0 {
-                    count_ordered(&mut counts, &slot.fragment, 1);
-                }
-            }
-            Box::new(StreamCounts(counts))
-        });
-        counts.0.get(usize::from(stream)).copied().unwrap_or(0)
     }
 
     /// Returns the bytes of user data sent and not cumulatively acknowledged.
@@ -324,10 +293,8 @@ impl Outstanding {
             copied: false,
             unreported: false,
         };
-        if let Some(counts) = &mut self.ordered
-            && slot.fragment.begin
-        {
-            count_ordered(&mut counts.0, &slot.fragment, 1);
+        if let Some(ordered) = &mut self.ordered {
+            ordered.on_sent(&slot.fragment);
         }
         self.data_held += slot.data_len();
         self.paths[usize::from(path.0)].held += slot.data_len();
@@ -469,10 +436,8 @@ impl Outstanding {
     pub(super) fn pop(&mut self) -> Option<Slot> {
         let slot = self.slots.pop_front()?;
         self.base += 1;
-        if let Some(counts) = &mut self.ordered
-            && slot.fragment.end
-        {
-            count_ordered(&mut counts.0, &slot.fragment, -1);
+        if let Some(ordered) = &mut self.ordered {
+            ordered.on_acked(&slot.fragment);
         }
         self.data_held -= slot.data_len();
         self.paths[usize::from(slot.path)].held -= slot.data_len();

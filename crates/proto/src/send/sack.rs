@@ -93,11 +93,32 @@ impl Slot {
         !self.retransmitted || Some((self.sent_at, position)) < latest
     }
 
+    fn last_transmission(&self) -> Transmission {
+        Transmission {
+            path: self.path,
+            chunk_len: self.chunk_len(),
+            at: self.sent_at,
+            retransmitted: self.retransmitted,
+            credited: self.credited,
+        }
+    }
+
     /// Whether a SACK that acknowledges the chunk reports that its last transmission has arrived. If the chunk has moved to another path
     /// too recently, an earlier transmission has arrived, which says nothing about the packets of the new path.
     fn is_reported_by(&self, observer: &impl SackObserver) -> bool {
         !(self.moved && observer.is_too_recent(self.path, self.sent_at))
     }
+}
+
+/// The last transmission of a chunk that a SACK acknowledges.
+#[derive(Clone, Copy)]
+struct Transmission {
+    path: u8,
+    chunk_len: u64,
+    at: Time,
+    retransmitted: bool,
+    /// The chunk was acknowledged before.
+    credited: bool,
 }
 
 /// The number of missing reports that one SACK counts for (CMT's DAC).
@@ -145,7 +166,7 @@ impl Outstanding {
             {
                 highest_newly_acked = Some(seq);
                 self.acks[usize::from(path)].earliest_acked |= is_earliest && slot.fate == Fate::InFlight;
-                self.credit(seq, position, &slot, observer);
+                self.credit(seq, position, slot.last_transmission(), observer);
             }
         }
         let Some(reneged) = self.on_gap_blocks(sack.gaps, rules.complete, &mut highest_newly_acked, observer) else {
@@ -177,17 +198,24 @@ impl Outstanding {
     }
 
     /// Accounts for a chunk that is acknowledged, unless it was accounted for before the receiver reneged on it.
-    fn credit(&mut self, seq: Seq, position: Seq, slot: &Slot, observer: &mut impl SackObserver) {
-        if slot.credited {
+    fn credit(&mut self, seq: Seq, position: Seq, sent: Transmission, observer: &mut impl SackObserver) {
+        let Transmission {
+            path,
+            chunk_len,
+            at,
+            retransmitted,
+            credited,
+        } = sent;
+        if credited {
             return;
         }
         let tsn = self.tsn(seq);
-        let ack = &mut self.acks[usize::from(slot.path)];
-        ack.credit(position, slot.chunk_len(), slot.sent_at, slot.retransmitted);
-        if !slot.retransmitted || observer.may_answer(slot.path, slot.sent_at) {
-            ack.note_latest(slot.sent_at, position);
+        let ack = &mut self.acks[usize::from(path)];
+        ack.credit(position, chunk_len, at, retransmitted);
+        if !retransmitted || observer.may_answer(path, at) {
+            ack.note_latest(at, position);
         }
-        observer.acked(seq, tsn, slot.path, slot.sent_at, slot.retransmitted);
+        observer.acked(seq, tsn, path, at, retransmitted);
     }
 
     pub(super) fn on_gap_acked(
@@ -211,25 +239,16 @@ impl Outstanding {
             sequences.on_acked((seq - self.base) as usize, seq, path, is_reported);
         }
         self.take_out_of_flight(seq, Fate::Acked);
-        // `credit` cannot be called here: its slot would be borrowed together with the rest of the ring.
-        let Some(slot) = self.slot_mut(seq) else { return };
-        let first_time = !core::mem::replace(&mut slot.credited, true);
-        let (chunk_len, sent_at, retransmitted) = (slot.chunk_len(), slot.sent_at, slot.retransmitted);
         *highest_newly_acked = (*highest_newly_acked).max(Some(seq));
-        if first_time {
-            let tsn = self.tsn(seq);
-            let ack = &mut self.acks[usize::from(path)];
-            ack.credit(position, chunk_len, sent_at, retransmitted);
-            if !retransmitted || observer.may_answer(path, sent_at) {
-                ack.note_latest(sent_at, position);
-            }
-            observer.acked(seq, tsn, path, sent_at, retransmitted);
-        }
+        let Some(slot) = self.slot_mut(seq) else { return };
+        let sent = slot.last_transmission();
+        slot.credited = true;
+        self.credit(seq, position, sent, observer);
     }
 
     /// Counts missing reports up to the highest TSN newly acknowledged (RFC 9260 §7.2.4): only chunks before it get a report, except
     /// during progress in fast recovery, which reports every missing chunk. A retransmission is reported missing only by data sent
-    /// after it. If a chunk had left the network before SACKs had room to report it, one report is enough.
+    /// after it.
     // [9260:6.7-5, 7.2.4-3]
     fn count_missing_reports(&mut self, htna: Seq, report_all: bool, limit: u8, observer: &mut impl SackObserver) {
         let highest = self.reported.end().unwrap_or(0);
@@ -245,24 +264,37 @@ impl Outstanding {
                 continue;
             }
             let counts = seq < below && slot.is_missed_by(latest, seq);
-            let Some(slot) = self.slot_mut(seq) else { continue };
-            if counts {
-                slot.missing = slot.missing.saturating_add(1);
-            }
-            if slot.missing >= limit || counts && slot.unreported {
-                slot.fast_retransmitted = true;
-                let (path, chunk_len) = (slot.path, slot.chunk_len());
-                self.lose(seq);
-                let tsn = self.tsn(seq);
-                let ack = &mut self.acks[usize::from(path)];
-                ack.lose(seq, tsn, chunk_len);
-                observer.lost(tsn, path);
-            } else {
+            if self.add_missing_reports(seq, seq, counts.into(), limit, observer) {
                 self.suspects[kept] = seq;
                 kept += 1;
             }
         }
         self.suspects.truncate(kept);
+    }
+
+    /// Adds missing reports to those of a chunk in flight, and declares it lost if there are enough: as many as the limit, or one if the
+    /// chunk had left the network before SACKs had room to report it. Returns whether it can still arrive.
+    #[inline]
+    fn add_missing_reports(
+        &mut self,
+        seq: Seq,
+        position: Seq,
+        reports: u8,
+        limit: u8,
+        observer: &mut impl SackObserver,
+    ) -> bool {
+        let Some(slot) = self.slot_mut(seq) else { return false };
+        slot.missing = slot.missing.saturating_add(reports);
+        if slot.missing < limit && !(reports > 0 && slot.unreported) {
+            return true;
+        }
+        slot.fast_retransmitted = true;
+        let (path, chunk_len) = (slot.path, slot.chunk_len());
+        self.lose(seq);
+        let tsn = self.tsn(seq);
+        self.acks[usize::from(path)].lose(position, tsn, chunk_len);
+        observer.lost(tsn, path);
+        false
     }
 
     /// Processes the SACK for each path: its cumulative ack point, and missing reports by data sent on this path only.
@@ -331,23 +363,15 @@ impl Outstanding {
                 }
                 continue;
             };
-            let Some(slot) = self.slot_mut(seq) else { continue };
+            let Some(slot) = self.slot(seq) else { continue };
             if slot.fate != Fate::InFlight || slot.fast_retransmitted || usize::from(slot.path) != index {
                 continue;
             }
-            let counts = slot.is_missed_by(latest, position);
-            if counts {
-                let reports = if position < dac.lowest { dac.arrivals } else { 1 };
-                slot.missing = slot.missing.saturating_add(reports);
-            }
-            if slot.missing >= limit || counts && slot.unreported {
-                slot.fast_retransmitted = true;
-                let chunk_len = slot.chunk_len();
-                self.lose(seq);
-                let tsn = self.tsn(seq);
-                self.acks[index].lose(position, tsn, chunk_len);
-                observer.lost(tsn, index as u8);
-            } else {
+            let reports = match slot.is_missed_by(latest, position) {
+                true if position < dac.lowest => dac.arrivals,
+                counts => counts.into(),
+            };
+            if self.add_missing_reports(seq, position, reports, limit, observer) {
                 suspects[kept] = position;
                 kept += 1;
             }
