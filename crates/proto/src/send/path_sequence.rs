@@ -378,11 +378,12 @@ impl PathSequences {
         self.paths[index].span()
     }
 
-    /// Whether a Gap Ack Block has acknowledged the last chunk sent on the path, among those sent there first or moved there, and not
-    /// sent on another path since.
+    /// Whether a Gap Ack Block has reported the arrival of the last transmission on the path, among those of chunks sent there first or
+    /// moved there, and not sent on another path since.
     pub(super) fn newest_is_reported(&self, index: usize) -> bool {
         let path = &self.paths[index];
-        path.entry(path.newest).is_some_and(|entry| entry & ACKED != 0)
+        path.entry(path.newest)
+            .is_some_and(|entry| entry & (ACKED | EARLIER) == ACKED)
     }
 
     /// Returns the first position at or after `from` that is not acknowledged, with its chunk, and whether the position is that of a
