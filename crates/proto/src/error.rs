@@ -134,6 +134,10 @@ pub enum Discard {
     /// A chunk that is not valid in the association's state.
     #[error("unexpected chunk")]
     Unexpected,
+    /// A SACK that another one overtook: its cumulative TSN ack is before the cumulative ack point (RFC 9260 §6.2.1 D i). With several paths
+    /// of different delay this happens often, and nothing is lost by it.
+    #[error("SACK overtaken by a newer one")]
+    OldSack,
     /// A chunk or parameter with invalid content.
     #[error("invalid chunk")]
     InvalidChunk,
@@ -150,7 +154,7 @@ pub enum Discard {
 
 impl Discard {
     /// Every reason, in the order in which they are counted.
-    pub const ALL: [Discard; 13] = [
+    pub const ALL: [Discard; 14] = [
         Discard::Malformed,
         Discard::Checksum,
         Discard::NotForUs,
@@ -160,6 +164,7 @@ impl Discard {
         Discard::Cookie,
         Discard::StaleCookie,
         Discard::Unexpected,
+        Discard::OldSack,
         Discard::InvalidChunk,
         Discard::Limit,
         Discard::NotListening,

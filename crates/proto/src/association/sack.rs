@@ -254,7 +254,7 @@ impl Association {
                 // The SACK reports nothing about chunks, but it shows that a packet has arrived: new data may follow (RFC 9260 §6.1
                 // D). With several paths, the SACKs of a slow path are often overtaken.
                 self.allow_burst();
-                return Err(Discard::Unexpected);
+                return Err(Discard::OldSack);
             }
             SackOutcome::Impossible => return self.on_impossible_sack(ctx),
         };

@@ -597,7 +597,7 @@ fn section_6_2_1_d_an_overtaken_sack_is_dropped() {
     sack_with_window(&mut net, 5, &[], 50_000).expect("accepted");
     let window = net.a.association(a).expect("established").peer_rwnd();
     assert_eq!(window, 50_000 - 5 * FULL);
-    assert_eq!(sack_with_window(&mut net, 4, &[(6, 9)], 10), Err(Discard::Unexpected));
+    assert_eq!(sack_with_window(&mut net, 4, &[(6, 9)], 10), Err(Discard::OldSack));
     assert_eq!(net.a.association(a).expect("established").peer_rwnd(), window);
     assert_eq!(path(&net, a, 0).flight, 5 * PMDCS);
 }
