@@ -310,6 +310,10 @@ impl Association {
             .peer_rwnd
             .saturating_add(u32::try_from(lost).unwrap_or(u32::MAX));
         self.end_probe(index);
+        // An answer names its path by number, which another path may have by then.
+        if let Some(pings) = &mut self.user.pings {
+            pings.0.retain(|ping| ping.path != index);
+        }
         let path = &mut self.paths[index];
         path.removed = true;
         path.pending = false;

@@ -117,10 +117,10 @@ impl OutgoingQueue {
         }
     }
 
-    /// Whether the ping with this nonce is queued.
-    pub(crate) fn has_ping(&self, nonce: u64) -> bool {
-        let is_this = |chunk: &Outgoing| matches!(chunk, Outgoing::Ping { nonce: queued, .. } if *queued == nonce);
-        self.waiting.iter().any(|(_, chunk)| is_this(chunk))
+    /// Returns the number of queued pings.
+    pub(crate) fn pings(&self) -> usize {
+        let is_ping = |chunk: &Outgoing| matches!(chunk, Outgoing::Ping { .. });
+        self.waiting.iter().filter(|(_, chunk)| is_ping(chunk)).count()
     }
 
     /// Removes a queued ASCONF, because it was answered or is sent on another path.

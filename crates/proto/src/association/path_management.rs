@@ -232,11 +232,7 @@ impl Association {
 
     // [9260:8.3-13, 8.3-14]
     pub(super) fn on_heartbeat_timer(&mut self, ctx: &mut Context<'_>, index: PathId) {
-        let may_send = matches!(
-            self.state,
-            State::Established | State::ShutdownPending | State::ShutdownReceived
-        );
-        if !may_send {
+        if !self.state.may_send_data() {
             // RFC 9260 §8.3: no heartbeats after SHUTDOWN has been sent.
             self.paths[index].heartbeat.timer = NEVER;
             return;

@@ -33,13 +33,10 @@ impl Association {
             return false;
         };
         let longest = longest.saturating_sub(COMMON_HEADER_LEN + HEADERS + self.signed_len());
-        let pings = &mut self.user.pings.get_or_insert_default().0;
-        let outgoing = &self.outgoing;
-        // After a restart of the peer, what was queued is gone.
-        let is_queued = |ping: &Ping| ping.sent_at.is_none() && outgoing.has_ping(ping.nonce);
-        if pings.len() >= QUEUED && pings.iter().rev().take(QUEUED).all(is_queued) {
+        if self.outgoing.pings() >= QUEUED {
             return false;
         }
+        let pings = &mut self.user.pings.get_or_insert_default().0;
         if pings.len() >= MAX_PINGS {
             pings.pop_front();
         }

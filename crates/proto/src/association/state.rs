@@ -22,7 +22,8 @@ pub enum State {
 }
 
 impl State {
-    /// Returns whether DATA chunks may be sent, and thus SACKs are expected (RFC 9260 §6, §9.2).
+    /// Returns whether the association is established and no SHUTDOWN has been sent: DATA chunks and heartbeats may be sent, and SACKs are
+    /// expected (RFC 9260 §6, §8.3, §9.2).
     #[inline]
     pub(crate) fn may_send_data(self) -> bool {
         matches!(
