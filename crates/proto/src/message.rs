@@ -107,4 +107,6 @@ pub struct Received {
     /// Whether the message ends here. False only if a message larger than the receive buffer is delivered in parts. Whole messages of
     /// other streams, or of the other order, may come between the parts.
     pub end: bool,
+    /// Whether it arrived before the peer restarted last: it does not belong to what the peer sends now.
+    pub before_restart: bool,
 }

@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 use whimbrel_proto::{AssocId, AssociationStats, PathId, PathInfo, SendError, SendFailure};
 use whimbrel_wire::Payload;
 
-use crate::opened::{Wait, Waiting};
+use crate::opened::{Opened, Wait, Waiting};
 use crate::paths::{PathEvents, PathWatch};
 use crate::shared::{Progress, Shared, Signals, State};
 use crate::transport::Trouble;
@@ -122,18 +122,34 @@ impl Association {
     /// # Errors
     /// Returns the message if there is no room, and otherwise the errors of [`send`](Self::send).
     pub fn try_send(&self, message: Message) -> Result<(), TrySendError> {
-        let now = self.handle.shared.now();
         let mut state = self.handle.shared.lock();
+        self.try_send_with(&mut state, message)
+    }
+
+    /// As [`try_send`](Self::try_send), for a stream that was opened after so many restarts of the peer.
+    pub(crate) fn try_send_on_stream(&self, message: Message, restarts: u32) -> Result<(), TrySendError> {
+        let mut state = self.handle.shared.lock();
+        if self
+            .opened(&mut state)
+            .is_some_and(|opened| opened.restarts() != restarts)
+        {
+            return Err(AssociationError::PeerRestarted.into());
+        }
+        self.try_send_with(&mut state, message)
+    }
+
+    fn try_send_with(&self, state: &mut State, message: Message) -> Result<(), TrySendError> {
+        let now = self.handle.shared.now();
         match state.endpoint.send(now, self.handle.id, message) {
             Ok(()) => {
                 state.wake_driver();
                 Ok(())
             }
-            Err(SendError::Full(message)) => match self.end(&state) {
+            Err(SendError::Full(message)) => match self.end(state) {
                 Some(error) => Err(error.into()),
                 None => Err(TrySendError::Full(message)),
             },
-            Err(SendError::Closed) => Err(self.end(&state).unwrap_or(AssociationError::ShuttingDown).into()),
+            Err(SendError::Closed) => Err(self.end(state).unwrap_or(AssociationError::ShuttingDown).into()),
             Err(error) => Err(AssociationError::Message(error.to_string()).into()),
         }
     }
@@ -194,20 +210,46 @@ impl Association {
 
     /// The next message for who reads the streams that are not opened.
     fn next(&self, data: &mut Vec<u8>) -> Result<Next, AssociationError> {
-        self.next_for(None, data)
+        self.next_for(&mut self.handle.shared.lock(), None, data)
     }
 
-    /// The next message of an opened stream.
-    pub(crate) fn next_of_stream(&self, stream: u16, data: &mut Vec<u8>) -> Result<Next, AssociationError> {
-        self.next_for(Some(stream), data)
+    /// The next message of a stream that was opened after so many restarts of the peer.
+    pub(crate) fn next_of_stream(
+        &self,
+        stream: u16,
+        restarts: u32,
+        data: &mut Vec<u8>,
+    ) -> Result<Next, AssociationError> {
+        let mut state = self.handle.shared.lock();
+        if self
+            .opened(&mut state)
+            .is_some_and(|opened| opened.restarts() != restarts)
+        {
+            return Err(AssociationError::PeerRestarted);
+        }
+        self.next_for(&mut state, Some(stream), data)
+    }
+
+    /// What waits for the readers of opened streams, if there are any. The endpoint may know of a restart of the peer before its event is
+    /// polled.
+    fn opened<'s>(&self, state: &'s mut State) -> Option<&'s mut Opened> {
+        let slot = state.slots.get_mut(&self.handle.id)?;
+        let opened = slot.opened.as_mut()?;
+        if let Some(association) = state.endpoint.association(self.handle.id) {
+            let before = opened.bytes();
+            if opened.note_restarts(association.restarts()) {
+                state.held_memory -= (before - opened.bytes()) as u64;
+                slot.signals.readable.notify_waiters();
+            }
+        }
+        Some(opened)
     }
 
     /// The next message for a reader if there is one. Messages for others that stand before it are kept for them.
-    fn next_for(&self, reader: Option<u16>, data: &mut Vec<u8>) -> Result<Next, AssociationError> {
+    fn next_for(&self, state: &mut State, reader: Option<u16>, data: &mut Vec<u8>) -> Result<Next, AssociationError> {
         let now = self.handle.shared.now();
-        let mut guard = self.handle.shared.lock();
-        let state = &mut *guard;
         data.clear();
+        self.opened(state);
         let Some(slot) = state.slots.get_mut(&self.handle.id) else {
             return Err(AssociationError::StackStopped("the association is gone".to_owned()));
         };
@@ -238,12 +280,15 @@ impl Association {
             }
             slot.last_message = now;
             let (stream, ppid, unordered) = (received.stream, received.ppid, received.unordered);
+            let is_old = received.before_restart;
             match &mut slot.opened {
-                Some(opened) if opened.reader(stream) != reader => {
+                Some(opened) if opened.has_ended(stream, is_old) => {}
+                Some(opened) if opened.reader(stream, is_old) != reader => {
                     opened.keep(Waiting {
                         stream,
                         ppid,
                         unordered,
+                        is_old,
                         data: apart(data),
                     });
                     is_full = opened.is_full() && !is_over;
@@ -278,22 +323,19 @@ impl Association {
     /// Opens a stream: its messages wait apart from those of others. Returns how often the peer has restarted.
     pub(crate) fn open_stream(&self, stream: u16) -> Result<u32, AssociationError> {
         let mut state = self.handle.shared.lock();
+        let association = state.endpoint.association(self.handle.id);
+        let restarts = association.map_or(0, |association| association.restarts());
         let Some(slot) = state.slots.get_mut(&self.handle.id) else {
-            return Ok(0);
+            return Ok(restarts);
         };
-        let opened = slot.opened.get_or_insert_default();
+        slot.opened.get_or_insert_with(|| Box::new(Opened::new(restarts)));
+        let Some(opened) = self.opened(&mut state) else {
+            return Ok(restarts);
+        };
         if !opened.open(stream) {
             return Err(AssociationError::StreamInUse(stream));
         }
-        Ok(opened.incarnation())
-    }
-
-    /// Whether the peer has restarted since a stream was opened.
-    pub(crate) fn has_restarted_since(&self, incarnation: u32) -> bool {
-        let state = self.handle.shared.lock();
-        let slot = state.slots.get(&self.handle.id);
-        let opened = slot.and_then(|slot| slot.opened.as_ref());
-        opened.is_some_and(|opened| opened.incarnation() != incarnation)
+        Ok(opened.restarts())
     }
 
     /// The longest message that can be sent, in bytes.
@@ -303,14 +345,13 @@ impl Association {
         association.map_or(usize::MAX, |association| association.send_buffer() as usize)
     }
 
-    pub(crate) fn close_stream(&self, stream: u16, incarnation: u32) {
+    pub(crate) fn close_stream(&self, stream: u16, restarts: u32) {
         let mut state = self.handle.shared.lock();
-        if let Some(slot) = state.slots.get_mut(&self.handle.id)
-            && let Some(opened) = &mut slot.opened
-            && opened.incarnation() == incarnation
+        if let Some(opened) = self.opened(&mut state)
+            && opened.restarts() == restarts
         {
             opened.close(stream);
-            slot.signals.readable.notify_waiters();
+            self.handle.signals.readable.notify_waiters();
         }
     }
 
@@ -453,7 +494,7 @@ impl Association {
     /// for. [`path_events`](Self::path_events) reports the answer as [`PathChange::PingAnswered`](crate::PathChange::PingAnswered) with
     /// `number`; an answer that does not come is a loss in one of the directions. Neither influences what the association does.
     /// At most [`MAX_PINGS`](crate::MAX_PINGS) wait for an answer; then the oldest is given up for a new one.
-    /// Returns false if there is no such path, if it is not confirmed, or if the association is not established.
+    /// Returns false if there is no such path, if it is not confirmed, if the association is not established, or if 256 of them wait to be sent.
     pub fn ping(&self, path: PathId, number: u32, bytes: usize) -> bool {
         let now = self.handle.shared.now();
         let mut state = self.handle.shared.lock();

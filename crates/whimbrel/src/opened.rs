@@ -1,6 +1,6 @@
 //! Messages that wait for the readers of an association's streams.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -18,7 +18,10 @@ pub(crate) struct Opened {
     /// Messages of all others.
     others: VecDeque<Waiting>,
     bytes: usize,
-    incarnation: u32,
+    /// How often the peer has restarted, as far as this knows.
+    restarts: u32,
+    /// The streams that ended when the peer restarted. What arrived before, and is still in the receive buffer, ends with them.
+    ended: BTreeSet<u16>,
 }
 
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub(crate) struct Waiting {
     pub(crate) stream: u16,
     pub(crate) ppid: u32,
     pub(crate) unordered: bool,
+    /// It arrived before the peer restarted.
+    pub(crate) is_old: bool,
     pub(crate) data: Vec<u8>,
 }
 
@@ -39,13 +44,22 @@ impl Waiting {
 }
 
 impl Opened {
-    /// Opens a stream; returns false if it is open already.
+    /// No stream, of an association whose peer has restarted so often.
+    pub(crate) fn new(restarts: u32) -> Self {
+        Opened {
+            restarts,
+            ..Opened::default()
+        }
+    }
+
+    /// Opens a stream; returns false if it is open already. Messages that wait for it already belong to it, but for those from before a
+    /// restart of the peer.
     pub(crate) fn open(&mut self, stream: u16) -> bool {
         if self.queues.contains_key(&stream) {
             return false;
         }
         let all = std::mem::take(&mut self.others).into_iter();
-        let (own, others) = all.partition(|waiting| waiting.stream == stream);
+        let (own, others) = all.partition(|waiting| waiting.stream == stream && !waiting.is_old);
         self.others = others;
         self.queues.insert(stream, own);
         true
@@ -56,18 +70,26 @@ impl Opened {
         self.others.extend(self.queues.remove(&stream).unwrap_or_default());
     }
 
-    /// The peer has restarted: what was sent before and what comes now are not one stream of bytes. Closes all streams.
-    pub(crate) fn on_restart(&mut self) {
-        self.incarnation += 1;
-        let queues = std::mem::take(&mut self.queues).into_values().flatten();
-        for gone in queues.chain(std::mem::take(&mut self.others)) {
-            self.bytes -= gone.memory();
+    /// Notes how often the peer has restarted. What it sent before a restart and what it sends now are not one stream of bytes: all streams
+    /// are closed. Returns whether it has restarted since the last call.
+    pub(crate) fn note_restarts(&mut self, restarts: u32) -> bool {
+        if self.restarts == restarts {
+            return false;
         }
+        self.restarts = restarts;
+        for (stream, queue) in std::mem::take(&mut self.queues) {
+            self.ended.insert(stream);
+            self.bytes -= queue.iter().map(Waiting::memory).sum::<usize>();
+        }
+        for waiting in &mut self.others {
+            waiting.is_old = true;
+        }
+        true
     }
 
     /// How often the peer has restarted.
-    pub(crate) fn incarnation(&self) -> u32 {
-        self.incarnation
+    pub(crate) fn restarts(&self) -> u32 {
+        self.restarts
     }
 
     /// Whether as much waits as may.
@@ -81,15 +103,20 @@ impl Opened {
     }
 
     /// The reader of a message of `stream`: that of the opened stream, or of all others.
-    pub(crate) fn reader(&self, stream: u16) -> Option<u16> {
-        self.queues.contains_key(&stream).then_some(stream)
+    pub(crate) fn reader(&self, stream: u16, is_old: bool) -> Option<u16> {
+        (self.queues.contains_key(&stream) && !is_old).then_some(stream)
+    }
+
+    /// Whether a message has ended with its stream when the peer restarted.
+    pub(crate) fn has_ended(&self, stream: u16, is_old: bool) -> bool {
+        is_old && self.ended.contains(&stream)
     }
 
     /// Keeps a message for its reader.
     pub(crate) fn keep(&mut self, waiting: Waiting) {
         self.bytes += waiting.memory();
-        let queue = self.queues.get_mut(&waiting.stream).unwrap_or(&mut self.others);
-        queue.push_back(waiting);
+        let own = self.queues.get_mut(&waiting.stream).filter(|_| !waiting.is_old);
+        own.unwrap_or(&mut self.others).push_back(waiting);
     }
 
     /// Takes the next message of a reader.

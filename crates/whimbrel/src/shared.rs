@@ -347,11 +347,6 @@ impl State {
     fn on_restart(&mut self, now: Time, id: AssocId) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
         slot.peer_shutdown = false;
-        let before = slot.held();
-        if let Some(opened) = &mut slot.opened {
-            opened.on_restart();
-        }
-        self.held_memory = self.held_memory - before + slot.held();
         slot.signals.readable.notify_waiters();
         slot.signals.writable.notify_waiters();
         if slot.shutdown_wanted {
@@ -610,6 +605,7 @@ mod tests {
                 len: data.len(),
                 begin,
                 end,
+                before_restart: false,
             };
             let is_whole = partial.take(&received, &mut data);
             is_whole.then(|| String::from_utf8(data).unwrap())

@@ -15,8 +15,8 @@ const MESSAGE_BYTES: usize = 16 * 1024;
 
 /// A stream of an association for programs that read and write bytes ([`Association::stream`]): tokio's `copy`, codecs, HTTP libraries.
 ///
-/// Each write becomes one message of at most 16 KiB and no longer than the send buffer, in order; the boundaries of messages have no meaning for the reader. Whoever reads gets
-/// the bytes in the order in which the peer wrote them, whatever happens on other streams.
+/// Each write becomes one message of at most 16 KiB and no longer than the send buffer, in order; the boundaries of messages have no meaning
+/// for the reader. Whoever reads gets the bytes in the order in which the peer wrote them, whatever happens on other streams.
 ///
 /// SCTP ends all streams of an association together. Reading returns the end of the file when the association has been shut down in good
 /// order and everything has been read, and an error (`ConnectionReset`, `ConnectionAborted`, `TimedOut`) if it has ended otherwise.
@@ -31,8 +31,8 @@ const MESSAGE_BYTES: usize = 16 * 1024;
 ///
 /// # Restart of the peer
 /// A peer that has lost its state and begins anew (RFC 9260 §5.2.4 A) continues the association, but not the bytes of a stream. Reading and
-/// writing then fail with `ConnectionReset`; the stream can be dropped and opened again. What arrived before the restart and had not been
-/// taken out of the receive buffer comes first then.
+/// writing then fail with `ConnectionReset`, and what had arrived and was not read is discarded. The stream can be dropped and opened again:
+/// it then begins with the first byte after the restart.
 ///
 /// # Cancel safety
 /// A read or a write that is dropped before it is ready has read or written nothing.
@@ -64,7 +64,7 @@ pub struct Stream {
     id: u16,
     ppid: u32,
     /// How often the peer had restarted when it was opened.
-    incarnation: u32,
+    restarts: u32,
     /// What is left of the message that is being read.
     rest: Vec<u8>,
     read: usize,
@@ -85,18 +85,18 @@ impl Association {
     /// # Errors
     /// Returns an error if the stream is open already.
     pub fn stream(&self, stream: u16) -> Result<Stream, AssociationError> {
-        let incarnation = self.open_stream(stream)?;
-        Ok(Stream::new(self.clone(), stream, incarnation))
+        let restarts = self.open_stream(stream)?;
+        Ok(Stream::new(self.clone(), stream, restarts))
     }
 }
 
 impl Stream {
-    fn new(association: Association, id: u16, incarnation: u32) -> Self {
+    fn new(association: Association, id: u16, restarts: u32) -> Self {
         Stream {
             association,
             id,
             ppid: 0,
-            incarnation,
+            restarts,
             rest: Vec::new(),
             read: 0,
             readable: None,
@@ -122,10 +122,7 @@ impl Stream {
     /// Takes the next message; `Ok(false)` at the end.
     fn poll_message(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         loop {
-            if self.association.has_restarted_since(self.incarnation) {
-                return Poll::Ready(Err(AssociationError::PeerRestarted.into()));
-            }
-            match self.association.next_of_stream(self.id, &mut self.rest) {
+            match self.association.next_of_stream(self.id, self.restarts, &mut self.rest) {
                 Err(error) => return Poll::Ready(Err(error.into())),
                 Ok(Next::Message { .. }) => {
                     self.read = 0;
@@ -181,10 +178,7 @@ impl AsyncWrite for Stream {
         let mut message = Message::new(this.id, buf[..len].to_vec());
         message.ppid = this.ppid;
         loop {
-            if this.association.has_restarted_since(this.incarnation) {
-                return Poll::Ready(Err(AssociationError::PeerRestarted.into()));
-            }
-            message = match this.association.try_send(message) {
+            message = match this.association.try_send_on_stream(message, this.restarts) {
                 Ok(()) => {
                     this.writable = None;
                     return Poll::Ready(Ok(len));
@@ -207,7 +201,7 @@ impl AsyncWrite for Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.association.close_stream(self.id, self.incarnation);
+        self.association.close_stream(self.id, self.restarts);
     }
 }
 

@@ -497,3 +497,60 @@ fn a_stream_ends_with_an_error_where_its_peer_restarts() {
     );
     assert_eq!((ends[1].0, ends[1].1), (1000, Ok(1000)));
 }
+
+#[test]
+fn what_a_peer_sent_before_it_restarted_does_not_reach_the_reopened_stream() {
+    let notes = Notes::new();
+    let mut simulation = Simulation::new(&two_links(0.0), 8);
+    let server = simulation.addrs("b", 9899);
+    let seen = notes.clone();
+    simulation.node("b", move || {
+        let seen = seen.clone();
+        async move {
+            let listener = listener()?;
+            let association = listener.accept().await?;
+            let mut stream = association.stream(1)?;
+            // The message of stream 0 is taken out of the receive buffer; most bytes of stream 1 stay there.
+            stream.read_exact(&mut [0; 1]).await?;
+            sleep(Duration::from_millis(1200)).await;
+            let end = stream.read_to_end(&mut Vec::new()).await.map_err(|error| error.kind());
+            drop(stream);
+            let mut bytes = Vec::new();
+            association.stream(1)?.read_to_end(&mut bytes).await?;
+            let mut others = Vec::new();
+            while let Some(message) = association.recv().await? {
+                others.push((message.stream, message.data.len()));
+            }
+            seen.add((end, bytes, others));
+            Ok::<(), Failure>(())
+        }
+    });
+    simulation.client("a", move || {
+        let server = server.clone();
+        async move {
+            let stack = Stack::bind(StackConfig {
+                port: 77,
+                local: vec!["0.0.0.0:9898".parse()?],
+                ..config()
+            })?;
+            let association = stack.connect(&server, PORT).await?;
+            association.send(Message::new(0, "before")).await?;
+            association.send(Message::new(2, "also before")).await?;
+            association.stream(1)?.write_all(&[1; 100_000]).await?;
+            sleep(Duration::from_millis(400)).await;
+            association.shutdown().await?;
+            sleep(Duration::from_secs(1)).await;
+            Ok::<(), Failure>(())
+        }
+    });
+    simulation.crash("a", Span::from_millis(350));
+    simulation.restart("a", Span::from_millis(700));
+    simulation.run().unwrap();
+    let found = notes.take();
+    let [(end, bytes, others)] = found.as_slice() else {
+        panic!("{found:?}")
+    };
+    assert_eq!(*end, Err(std::io::ErrorKind::ConnectionReset));
+    assert_eq!(bytes.len(), 100_000, "those after the restart alone");
+    assert_eq!(*others, [(0, 6), (2, 11), (0, 6), (2, 11)], "of both times");
+}

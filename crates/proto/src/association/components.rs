@@ -90,6 +90,8 @@ pub(super) struct Receiving {
     pub(super) receiver: Option<Box<Receiver>>,
     /// Messages acknowledged before the peer restarted that have not been read.
     pub(super) before_restart: Option<Box<Receiver>>,
+    /// How often the peer has restarted.
+    pub(super) restarts: u32,
     /// The replies to the packet being processed.
     pub(super) answers: inbound::Answers,
     /// Paths that still have to get a copy of the last SACK, one bit each.

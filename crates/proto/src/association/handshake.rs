@@ -519,6 +519,7 @@ impl Association {
         // Users that wait for buffer space or for the delivery of sent data must be woken.
         self.notify_user_of_progress();
         self.keep_unread();
+        self.receiving.restarts = self.receiving.restarts.wrapping_add(1);
         self.user.notices = super::Notices {
             renamed: true,
             data_ready: self.receiving.before_restart.is_some(),

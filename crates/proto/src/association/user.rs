@@ -56,7 +56,10 @@ impl Association {
                     .as_mut()
                     .and_then(|receiver| receiver.recv(part))
             }
-            unread => unread,
+            Some(unread) => Some(Received {
+                before_restart: true,
+                ..unread
+            }),
         };
         match &received {
             Some(received) => {
@@ -66,6 +69,11 @@ impl Association {
             None => self.user.notices.data_ready = false,
         }
         received
+    }
+
+    /// Returns how often the peer has restarted (RFC 9260 §5.2.4 A), also before [`Event::Restarted`] is polled.
+    pub fn restarts(&self) -> u32 {
+        self.receiving.restarts
     }
 
     /// Returns whether a message can be read.

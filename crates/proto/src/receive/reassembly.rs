@@ -361,6 +361,7 @@ impl Receiver {
             len: 0,
             begin: true,
             end: false,
+            before_restart: false,
         };
         let mut index = head;
         while index != NONE {

@@ -253,6 +253,7 @@ impl Model {
                 len: bytes.len(),
                 begin: self.received[&first].begin,
                 end: chunk.end,
+                before_restart: false,
             },
             bytes,
         )
