@@ -260,12 +260,7 @@ fn send(cx: &mut Context<'_>, shared: &Shared, sockets: &[Arc<dyn Socket>], outg
             bytes,
             segment: group.segment,
         };
-        let mut sent = socket.poll_send(cx, &datagrams);
-        if matches!(&sent, Poll::Ready(Err(_))) {
-            // The error may be the report about an earlier datagram; then this one goes out now.
-            sent = socket.poll_send(cx, &datagrams);
-        }
-        match sent {
+        match socket.poll_send(cx, &datagrams) {
             Poll::Pending => return any,
             Poll::Ready(Ok(())) => {}
             Poll::Ready(Err(e)) => {

@@ -57,14 +57,16 @@ fn unusable_addrs() -> Vec<IpAddr> {
     table.lines().filter_map(unusable).collect()
 }
 
-/// The interface that has this address.
+/// The interface that has this address, if another one has addresses as well. Loopback interfaces do not count.
 #[cfg(target_os = "linux")]
-pub(crate) fn name_of(local: IpAddr) -> Option<String> {
-    named()
-        .ok()?
-        .into_iter()
-        .find(|(_, ip)| *ip == local)
-        .map(|(name, _)| name)
+pub(crate) fn one_of_several(local: IpAddr) -> Option<String> {
+    let found = named().ok()?.into_iter().filter(|(_, ip)| !ip.is_loopback());
+    // The name of an IPv4 address is its label, such as `eth0:1` (ip-address(8)).
+    let found = found.map(|(label, ip)| (label.split(':').next().unwrap_or_default().to_owned(), ip));
+    let found: Vec<_> = found.collect();
+    let (own, _) = found.iter().find(|(_, ip)| *ip == local)?;
+    let is_choice = found.iter().any(|(name, _)| name != own);
+    is_choice.then(|| own.clone())
 }
 
 #[cfg(unix)]

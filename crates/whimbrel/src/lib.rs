@@ -74,11 +74,12 @@
 mod association;
 mod config;
 mod driver;
+mod egress;
 mod environment;
 mod error;
 mod flood;
 mod interface;
-mod leaving;
+mod netlink;
 mod opened;
 mod outgoing;
 mod paths;

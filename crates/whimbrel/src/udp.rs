@@ -13,16 +13,17 @@ use tokio::io::Interest;
 use whimbrel_proto::Ecn;
 
 use crate::StackConfig;
+use crate::egress::Egress;
 #[cfg(target_os = "linux")]
 use crate::flood;
 use crate::interface;
-use crate::leaving::Interface;
 use crate::transport::{Arrival, BATCH, Datagrams, Report, Socket, Transport, Trouble};
 
 /// UDP sockets of the operating system (RFC 6951), one for each local address: the transport of a stack whose configuration names no other.
 ///
-/// On Linux, where several interfaces have a default route, packets leave by the interface that has their source address, so that each
-/// path uses its own network. Rules for source addresses (ip-rule(8)) go before that.
+/// On Linux, where several interfaces have a default route, packets leave by the interface that has their source address, so that each path
+/// uses its own network; with IPv6 only if the default routes have the same metric. Destinations with a route of their own, and those that
+/// a rule (ip-rule(8)) sends to another table, as a VPN does, follow that route.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Udp;
 
@@ -32,13 +33,15 @@ struct UdpSocket {
     state: UdpSocketState,
     local: SocketAddr,
     segmentation_offload: bool,
-    interface: Interface,
-    /// Until when a full send buffer is left alone where the runtime cannot tell when it has room.
+    egress: Egress,
+    /// Until when the socket is left alone where the runtime cannot tell when it is ready.
     pause: Mutex<Option<Pin<Box<tokio::time::Sleep>>>>,
 }
 
-/// Time after which a full send buffer is tried again.
+/// Time after which a full send buffer is tried again, and a socket that has nothing but errors.
 const PAUSE: Duration = Duration::from_millis(1);
+/// Errors in a row, without a datagram, after which a socket is left alone for a while.
+const MOST_ERRORS: usize = 64;
 
 impl Transport for Udp {
     /// Binds `addr` with the buffers and offloads that the configuration asks for.
@@ -57,7 +60,7 @@ impl Transport for Udp {
             state,
             local,
             segmentation_offload: config.segmentation_offload,
-            interface: Interface::of(local),
+            egress: Egress::of(local),
             pause: Mutex::default(),
         }))
     }
@@ -99,7 +102,7 @@ impl Socket for UdpSocket {
         let mut meta = [RecvMeta::default(); BATCH];
         let most = buffers.len().min(BATCH);
         let (buffers, meta) = (&mut buffers[..most], &mut meta[..most]);
-        loop {
+        for _ in 0..MOST_ERRORS {
             ready!(self.io.poll_recv_ready(cx))?;
             let mut count = 0;
             let received = self.io.try_io(Interest::READABLE, || {
@@ -128,6 +131,8 @@ impl Socket for UdpSocket {
             }
             return Poll::Ready(Ok(count));
         }
+        self.poll_pause(cx);
+        Poll::Pending
     }
 
     fn poll_send(&self, cx: &mut Context<'_>, datagrams: &Datagrams<'_>) -> Poll<io::Result<()>> {
@@ -138,16 +143,19 @@ impl Socket for UdpSocket {
             segment_size: (datagrams.segment < datagrams.bytes.len()).then_some(datagrams.segment),
             src_ip: None,
         };
-        self.interface.prepare(&self.io, datagrams.remote.ip());
-        for attempt in 0.. {
+        self.egress.prepare(&self.io, datagrams.remote.ip());
+        let (mut is_full, mut had_error) = (false, false);
+        loop {
             ready!(self.io.poll_send_ready(cx))?;
             let sent = self.io.try_io(Interest::WRITABLE, || {
                 self.state.try_send(UdpSockRef::from(&self.io), &transmit)
             });
             match sent {
                 // After an error of the socket (EPOLLERR), tokio takes it as writable for ever.
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock && attempt > 0 => break,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && is_full => break,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => is_full = true,
+                // It may be the report about an earlier datagram: then this one is sent now.
+                Err(_) if !had_error => had_error = true,
                 other => return Poll::Ready(other),
             }
         }
@@ -169,7 +177,7 @@ impl Socket for UdpSocket {
     fn report(&self) -> Pin<Box<dyn Future<Output = io::Result<Report>> + Send + '_>> {
         Box::pin(async {
             let mut reported = pin!(self.reported());
-            let mut routes = pin!(self.interface.follow());
+            let mut routes = pin!(self.egress.follow());
             std::future::poll_fn(|cx| {
                 // Never ready.
                 let _ = routes.as_mut().poll(cx);

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use crate::interface;
+use crate::netlink::Signal;
 
 /// An address of this host that has come or gone.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -97,93 +98,6 @@ impl AddressWatch {
             // New ones first: a stack keeps at least one address.
             self.changes = new.copied().map(AddressChange::Added).chain(gone).collect();
             self.known = now;
-        }
-    }
-}
-
-pub(crate) use signal::Signal;
-
-#[cfg(target_os = "linux")]
-mod signal {
-    use std::io;
-    use std::os::fd::{AsRawFd, OwnedFd};
-
-    use nix::errno::Errno;
-    use nix::sys::socket::{
-        AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, socket,
-    };
-    use tokio::io::Interest;
-    use tokio::io::unix::AsyncFd;
-
-    // linux/rtnetlink.h: groups of links, and of addresses and routes of both versions.
-    const LINKS: u32 = 0x1;
-    const ADDRESSES: u32 = 0x10 | 0x100;
-    const ROUTES: u32 = 0x40 | 0x400;
-
-    /// A netlink socket. What it says is not read: that it says something means that the addresses may have changed.
-    #[derive(Debug)]
-    pub(crate) struct Signal(AsyncFd<OwnedFd>);
-
-    impl Signal {
-        /// Says when addresses of this host come or go.
-        pub(crate) fn of_addresses() -> io::Result<Self> {
-            Signal::new(LINKS | ADDRESSES)
-        }
-
-        /// Says when routes of this host change.
-        pub(crate) fn of_routes() -> io::Result<Self> {
-            Signal::new(LINKS | ADDRESSES | ROUTES)
-        }
-
-        #[allow(
-            deprecated,
-            reason = "the descriptor is ours alone and stays open as long as this; the new form needs unsafe code"
-        )]
-        fn new(groups: u32) -> io::Result<Self> {
-            let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-            let fd = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
-            bind(fd.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
-            Ok(Signal(AsyncFd::with_interest(fd, Interest::READABLE)?))
-        }
-
-        /// Waits until something was said since the last call.
-        pub(crate) async fn wait(&self) -> io::Result<()> {
-            let mut buffer = [0; 8192];
-            loop {
-                let mut ready = self.0.readable().await?;
-                let mut said = false;
-                loop {
-                    match recv(self.0.get_ref().as_raw_fd(), &mut buffer, MsgFlags::MSG_DONTWAIT) {
-                        // Messages were dropped (ENOBUFS): the list of addresses has what they said.
-                        Ok(_) | Err(Errno::ENOBUFS) => said = true,
-                        Err(Errno::EINTR) => {}
-                        Err(Errno::EAGAIN) => break,
-                        Err(error) => return Err(error.into()),
-                    }
-                }
-                ready.clear_ready();
-                if said {
-                    return Ok(());
-                }
-            }
-        }
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod signal {
-    use std::io;
-
-    #[derive(Debug)]
-    pub(crate) struct Signal;
-
-    impl Signal {
-        pub(super) fn of_addresses() -> io::Result<Self> {
-            Err(io::ErrorKind::Unsupported.into())
-        }
-
-        pub(super) async fn wait(&self) -> io::Result<()> {
-            std::future::pending().await
         }
     }
 }

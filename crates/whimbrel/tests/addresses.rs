@@ -148,15 +148,20 @@ async fn send_to(socket: &dyn Socket, remote: &str) {
         .unwrap();
 }
 
-/// Two interfaces with a default route each, the second one worse, and a peer behind either.
+/// An interface whose packets reach nobody, with this address and a neighbour that it need not look for.
+fn interface(name: &str, addr: &str, neighbour: &str) {
+    ip(&format!("link add {name} type veth peer name {name}-out"));
+    // Without a link-local address the kernel sends nothing of its own.
+    ip(&format!("link set {name} addr 02:00:00:00:00:01 addrgenmode none up"));
+    ip(&format!("link set {name}-out addrgenmode none up"));
+    ip(&format!("addr add {addr} dev {name}"));
+    ip(&format!("neigh add {neighbour} lladdr 02:00:00:00:00:02 dev {name}"));
+}
+
+/// Two interfaces, the first with a default route, and a peer behind either.
 fn two_networks() {
-    for (interface, addr) in [("wifi", "10.1.0.1"), ("lte", "10.2.0.1")] {
-        ip(&format!("link add {interface} type veth peer name {interface}-out"));
-        ip(&format!("link set {interface} addr 02:00:00:00:00:01 up"));
-        ip(&format!("link set {interface}-out up"));
-        ip(&format!("addr add {addr}/24 dev {interface}"));
-        ip(&format!("neigh add 192.0.2.1 lladdr 02:00:00:00:00:02 dev {interface}"));
-    }
+    interface("wifi", "10.1.0.1/24", "192.0.2.1");
+    interface("lte", "10.2.0.1/24", "192.0.2.1");
     ip("route add default dev wifi metric 10");
 }
 
@@ -206,6 +211,62 @@ fn packets_leave_by_the_interface_of_their_source_address() {
         let before = (sent_by("wifi"), sent_by("lte"));
         send_to(&*lte, "192.0.2.1:9").await;
         assert_eq!((sent_by("wifi") - before.0, sent_by("lte") - before.1), (1, 0));
+    });
+}
+
+/// Which of two interfaces most of ten datagrams leave by. An IPv6 interface sends a few packets of its own.
+async fn way(socket: &dyn Socket, remote: &str) -> &'static str {
+    let before = (sent_by("wifi"), sent_by("lte"));
+    for _ in 0..10 {
+        send_to(socket, remote).await;
+    }
+    match (sent_by("wifi") - before.0, sent_by("lte") - before.1) {
+        (10.., ..5) => "wifi",
+        (..5, 10..) => "lte",
+        other => panic!("{other:?} packets"),
+    }
+}
+
+#[test]
+fn more_specific_routes_and_rules_decide_before_the_source_address() {
+    whimbrel_testkit::needs!(whimbrel_testkit::namespaces());
+    in_namespace(|| async {
+        two_networks();
+        ip("route add default dev lte metric 20");
+        let config = StackConfig::default();
+        let bind = || Udp.bind("10.2.0.1:0".parse().unwrap(), &config).unwrap();
+        assert_eq!(way(&*bind(), "192.0.2.1:9").await, "lte");
+        // A tunnel that takes half of all addresses, as some VPNs do.
+        ip("route add 128.0.0.0/1 dev wifi");
+        assert_eq!(way(&*bind(), "192.0.2.1:9").await, "wifi", "more specific");
+        ip("route del 128.0.0.0/1 dev wifi");
+        assert_eq!(way(&*bind(), "192.0.2.1:9").await, "lte");
+        // One that has a table of its own.
+        ip("route add default dev wifi table 51820");
+        ip("rule add not fwmark 51820 table 51820");
+        assert_eq!(way(&*bind(), "192.0.2.1:9").await, "wifi", "a rule");
+    });
+}
+
+#[test]
+fn ipv6_packets_leave_by_the_interface_of_their_source_among_routes_of_equal_metric() {
+    whimbrel_testkit::needs!(whimbrel_testkit::namespaces());
+    whimbrel_testkit::needs!(whimbrel_testkit::ipv6());
+    in_namespace(|| async {
+        interface("wifi", "2001:db8:1::1/64 nodad", "2001:db8:9::1");
+        interface("lte", "2001:db8:2::1/64 nodad", "2001:db8:9::1");
+        ip("-6 route add default dev wifi metric 10");
+        let config = StackConfig::default();
+        let bind = |addr: &str| Udp.bind(addr.parse().unwrap(), &config).unwrap();
+        let lte = || bind("[2001:db8:2::1]:0");
+        assert_eq!(way(&*lte(), "[2001:db8:9::1]:9").await, "wifi", "no other route");
+        ip("-6 route append default dev lte metric 10");
+        assert_eq!(way(&*lte(), "[2001:db8:9::1]:9").await, "lte");
+        assert_eq!(way(&*bind("[2001:db8:1::1]:0"), "[2001:db8:9::1]:9").await, "wifi");
+        // The kernel takes the better metric whatever the socket asks for.
+        ip("-6 route del default dev lte metric 10");
+        ip("-6 route add default dev lte metric 20");
+        assert_eq!(way(&*lte(), "[2001:db8:9::1]:9").await, "wifi");
     });
 }
 
@@ -309,11 +370,7 @@ fn cpu_time() -> Duration {
 fn a_full_send_buffer_costs_no_processor_time_after_an_icmp_error() {
     whimbrel_testkit::needs!(whimbrel_testkit::namespaces());
     in_namespace(|| async {
-        ip("link add slow type veth peer name other");
-        ip("link set slow addr 02:00:00:00:00:01 up");
-        ip("link set other up");
-        ip("addr add 10.1.0.1/24 dev slow");
-        ip("neigh add 10.1.0.2 lladdr 02:00:00:00:00:02 dev slow");
+        interface("slow", "10.1.0.1/24", "10.1.0.2");
         let shaped = Command::new("tc")
             .args("qdisc add dev slow root tbf rate 80kbit burst 2kb limit 10mb".split(' '))
             .status();
