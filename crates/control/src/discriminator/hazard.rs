@@ -2,7 +2,7 @@
 //! at every delay alike.
 
 use super::Discriminate;
-use crate::estimator::{Count, DelayProfile, LevelView, LossShare};
+use crate::estimator::{Count, DelayProfile, LevelView, LossShare, WindowedMax};
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::sample::{AckSample, LossEvent, LossSignal, Seq, Verdict};
 use crate::view::WindowView;
@@ -26,7 +26,8 @@ pub struct HazardParameters {
     pub least: f64,
     /// Least share of the packets with a delay below a band, 0.001 to 0.9.
     pub below: f64,
-    /// If fewer than this share of the packets are below a band, the bursts of all losses count, 0 to 1.
+    /// If fewer than this share of the packets are below a band, the bursts of all losses count, 0 to 1. Also a limit of
+    /// `standing_loss_share`.
     pub few: f64,
     /// A loss is congestion if this probability or more of the losses of its round is in excess, 0.01 to 1.
     pub certainty: f64,
@@ -35,8 +36,8 @@ pub struct HazardParameters {
     /// A loss is congestion while at least this share of the packets is lost, 0 to 1; 1 turns this rule off. If many flows keep a
     /// queue full, no delay is low.
     pub loss_share: f64,
-    /// The same while a queue stands: the share `few` of the packets or less has a delay below the middle between the least
-    /// one ever and the greatest one of the memory.
+    /// The same while a queue stands: less than the share `few` of the packets has a delay below the middle between the least one of
+    /// the last 10 min and the greatest one of the memory. Of the last 2048 packets, 3/4 of this share must be lost as well.
     pub standing_loss_share: f64,
 }
 
@@ -85,6 +86,8 @@ const RECENT: usize = 32;
 const NOISE_WEIGHT: f64 = 1.0 / 64.0;
 /// Share of `standing_loss_share` that the longer memory must reach.
 const LASTING: f64 = 0.75;
+/// Time after which the least delay is forgotten: a route may have become longer, and clocks drift apart (50 ppm are 30 ms in this time).
+const BASE_WINDOW: Span = Span::from_secs(600);
 /// Greatest delay, in nanoseconds.
 const LONGEST: i64 = 1 << 60;
 
@@ -116,8 +119,8 @@ struct Hazard {
     /// Whether delays are the receiver's timestamps.
     stamped: bool,
     last_delay: Option<i64>,
-    /// The least delay ever.
-    base: i64,
+    /// The least delay of the last [`BASE_WINDOW`], with the opposite sign.
+    base: WindowedMax,
     noise: f64,
     srtt: Span,
     /// The current round ends with this packet.
@@ -154,7 +157,7 @@ impl Hazard {
             used: 0,
             stamped: false,
             last_delay: None,
-            base: LONGEST,
+            base: WindowedMax::default(),
             noise: 0.0,
             srtt: Span::ZERO,
             round_end: 0,
@@ -248,13 +251,14 @@ impl Hazard {
             || (self.losses.reaches(standing) && self.lasting.reaches(LASTING * standing) && self.stands(view))
     }
 
-    /// Returns whether a queue stands: few packets have a delay below the middle between the least one ever and the greatest one.
+    /// Returns whether a queue stands: few packets have a delay below the middle between the least one of [`BASE_WINDOW`] and the
+    /// greatest one.
     fn stands(&self, view: &LevelView) -> bool {
-        let high = view.high();
-        if high - self.base <= 2 * self.near() {
+        let (base, high) = (-self.base.get() as i64, view.high());
+        if high - base <= 2 * self.near() {
             return false;
         }
-        let middle = self.base + (high - self.base) / 2;
+        let middle = base + (high - base) / 2;
         let (mut low, mut all) = (0u64, 0u64);
         for (level, count) in view.levels.iter().enumerate() {
             all += u64::from(count.packets);
@@ -331,8 +335,12 @@ impl Discriminate for Hazard {
             }
             return;
         };
-        let before = self.last_delay.replace(delay).unwrap_or(delay);
-        self.base = self.base.min(delay);
+        let at = ack.now.as_nanos();
+        let before = self.last_delay.replace(delay).unwrap_or_else(|| {
+            self.base.reset(at, -(delay as f64));
+            delay
+        });
+        self.base.take(at, -(delay as f64), BASE_WINDOW.as_nanos());
         self.noise += NOISE_WEIGHT * ((delay - before).abs() as f64 - self.noise);
         let length = self.srtt / SLOTS_PER_RTT;
         match self.recent.get_mut(self.head).filter(|_| self.used > 0) {
