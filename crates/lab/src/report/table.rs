@@ -146,18 +146,23 @@ pub(crate) fn figure(summary: &Summary, deterministic: bool) -> String {
         (Some(mean), None) => number(mean),
         (Some(mean), Some(ci95)) => {
             let digits = digits(mean, ci95);
+            let unit = 0.1_f64.powi(digits as i32);
+            // "± 0" is said of equal runs alone.
+            if ci95 > 0.0 && ci95 < unit / 2.0 {
+                return format!("{mean:.digits$} ± <{unit:.digits$}");
+            }
             format!("{mean:.digits$} ± {ci95:.digits$}")
         }
     }
 }
 
-/// Returns the figure for a sentence: with its interval, or with the word "deterministic" without randomness.
+/// Returns the figure for a sentence: with its interval, or with the words that there is none, because no randomness enters or because it
+/// does not change the figure.
 pub(crate) fn with_interval(summary: &Summary, deterministic: bool) -> String {
-    let figure = figure(summary, deterministic);
-    if deterministic && summary.mean.is_some() {
-        format!("{figure} (deterministic)")
-    } else {
-        figure
+    match (summary.mean, summary.ci95) {
+        (Some(mean), _) if deterministic => format!("{} (deterministic)", number(mean)),
+        (Some(mean), Some(0.0)) => format!("{} in every run", number(mean)),
+        _ => figure(summary, false),
     }
 }
 
@@ -211,7 +216,11 @@ mod tests {
         assert_eq!(figure(&summary(42.0, f64::NAN, 1), false), "42");
         assert_eq!(figure(&summary(42.0, 0.0, 3), false), "42 ± 0");
         assert_eq!(figure(&summary(42.0, 0.0, 3), true), "42");
-        assert_eq!(figure(&summary(168.800_094, 0.000_012, 3), false), "168.80 ± 0.00");
+        assert_eq!(figure(&summary(168.800_094, 0.000_012, 3), false), "168.80 ± <0.01");
+        assert_eq!(figure(&summary(19_999.4, 0.3, 3), false), "19999 ± <1");
+        assert_eq!(with_interval(&summary(42.0, 0.0, 3), false), "42 in every run");
+        assert_eq!(with_interval(&summary(42.0, 0.0, 3), true), "42 (deterministic)");
+        assert_eq!(with_interval(&summary(42.0, f64::NAN, 1), false), "42");
         assert_eq!(
             figure(
                 &Summary {

@@ -1,7 +1,6 @@
 //! The lock of a folder of results: one process at a time writes to it.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::file::WriteError;
@@ -12,8 +11,8 @@ pub(crate) const LOCK: &str = ".lock";
 /// Why a folder cannot be locked.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another process writes to it.
-    #[error("another process writes to folder {}\n  hint: wait until it ends, or choose another folder with --out", path.display())]
+    /// Another process writes to it, or another handle of this one.
+    #[error("another program, or another part of this one, writes to folder {}\n  hint: wait until it ends, or choose another folder with --out", path.display())]
     InUse {
         /// The folder.
         path: PathBuf,
@@ -55,10 +54,8 @@ impl FolderLock {
                         path: folder.to_owned(),
                     });
                 }
-                Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
-                    return Ok(FolderLock { file: None, path });
-                }
-                Err(TryLockError::Error(error)) => return Err(wrong(error)),
+                // The file could be opened: what is missing is the lock, as on network file systems without a lock service (ENOLCK).
+                Err(TryLockError::Error(_)) => return Ok(FolderLock { file: None, path }),
             }
         }
     }
@@ -101,7 +98,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let first = FolderLock::acquire(folder.path()).expect("free");
         let error = FolderLock::acquire(folder.path()).expect_err("locked").to_string();
-        assert!(error.contains("another process writes to folder"), "{error}");
+        assert!(error.contains("writes to folder"), "{error}");
         drop(first);
         assert_eq!(
             fs::read_dir(folder.path()).expect("there").count(),
@@ -122,22 +119,25 @@ mod tests {
     fn threads_never_hold_the_lock_at_the_same_time() {
         use std::sync::atomic::{AtomicUsize, Ordering};
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let (holders, got) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let holders = AtomicUsize::new(0);
+        let work = || {
+            let mut got = 0;
+            while got < 50 {
+                let Ok(lock) = FolderLock::acquire(folder.path()) else {
+                    std::thread::yield_now();
+                    continue;
+                };
+                assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
+                got += 1;
+                std::thread::yield_now();
+                holders.fetch_sub(1, Ordering::SeqCst);
+                drop(lock);
+            }
+        };
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..500 {
-                        if let Ok(lock) = FolderLock::acquire(folder.path()) {
-                            assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
-                            got.fetch_add(1, Ordering::SeqCst);
-                            std::thread::yield_now();
-                            holders.fetch_sub(1, Ordering::SeqCst);
-                            drop(lock);
-                        }
-                    }
-                });
+                scope.spawn(work);
             }
         });
-        assert!(got.into_inner() > 4, "each thread had it now and then");
     }
 }
