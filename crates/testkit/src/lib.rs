@@ -1,8 +1,12 @@
 //! Tests that need more than a Rust toolchain: another program, IPv6, privileges. If the machine lacks it, such a test is not run.
 //! It prints a line with the reason to standard error, bypassing the capture of the test harness, and appends it to the file in
 //! [`LIST`], so that the summary of `cargo xtask test` counts it.
+//!
+//! [`process`] runs programs with a time limit.
 
 #![forbid(unsafe_code)]
+
+pub mod process;
 
 use std::fmt;
 use std::io::Write;
