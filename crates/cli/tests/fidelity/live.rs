@@ -1,12 +1,12 @@
 //! One transfer between processes.
 
-use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use whimbrel_testkit::process::{InTime as _, Lines, Process, list, signal};
 
 use super::case::Run;
 
@@ -27,11 +27,8 @@ pub(crate) enum Verdict {
 
 pub(crate) struct Live;
 
-/// A process that is stopped at the end, with its standard error.
-struct Process(
-    Child,
-    #[expect(dead_code, reason = "a closed pipe would fail the process")] Option<BufReader<ChildStderr>>,
-);
+/// A process that is stopped at the end.
+struct Emulator(Child);
 
 /// Returns the command with a higher priority if this user may set it, so that other programs do not delay the ends or the
 /// emulator.
@@ -61,7 +58,7 @@ fn emulator() -> Command {
     command
 }
 
-impl Drop for Process {
+impl Drop for Emulator {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -107,7 +104,7 @@ fn once(dir: &Path, run: &Run) -> Verdict {
     emulator.arg("--ready-file").arg(&ready).arg(&scenario);
     emulator.args(["--late", &format!("{} us", run.case.latest().as_micros())]);
     let child = emulator.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut emulator = Process(child, None);
+    let mut emulator = Emulator(child);
     let listen = listen(&ready, &mut emulator);
 
     let mut sender = whimbrel("-10");
@@ -117,15 +114,13 @@ fn once(dir: &Path, run: &Run) -> Verdict {
     if senders.len() > 1 {
         sender.args(["--local", &senders.join(",")]);
     }
-    let output = sender.stdin(Stdio::null()).output().unwrap();
+    let output = sender.stdin(Stdio::null()).output_in_time();
     let out = String::from_utf8(output.stdout).unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success(), "{}: {err}", run.case.name());
 
-    let id = emulator.0.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
-    let mut text = String::new();
-    emulator.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    signal(&emulator.0, "-INT");
+    let text = Lines::of(emulator.0.stdout.take().unwrap()).rest();
     let report: Value = serde_json::from_str(&text).unwrap();
     if std::env::var_os("WHIMBREL_FIDELITY_VERBOSE").is_some() {
         eprintln!("{}: {out}{report:#}", run.case.name());
@@ -140,25 +135,14 @@ fn once(dir: &Path, run: &Run) -> Verdict {
 fn receive(listen: &str, inbox: &Path) -> (Process, String) {
     let mut command = whimbrel("-10");
     command.args(["recv", "--once", "--listen", listen]).arg(inbox);
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut errors = BufReader::new(child.stderr.take().unwrap());
-    let mut line = String::new();
-    while !line.starts_with("listening") && errors.read_line(&mut line).unwrap() > 0 {
-        // `nice` prints a message if it is not permitted.
-        if !line.starts_with("listening") {
-            line.clear();
-        }
-    }
-    let process = Process(child, Some(errors));
-    let addrs = line
-        .strip_prefix("listening on UDP ")
-        .and_then(|line| line.split_once(", SCTP port"));
-    let (addrs, _) = addrs.unwrap_or_else(|| panic!("{line}"));
-    (process, addrs.replace(' ', ""))
+    // `nice` prints a message if it is not permitted.
+    let mut process = Process::start(command.stdout(Stdio::null()));
+    let addrs = process.listening();
+    (process, list(&addrs))
 }
 
 /// Waits until the emulator is ready; returns its addresses.
-fn listen(ready: &Path, emulator: &mut Process) -> String {
+fn listen(ready: &Path, emulator: &mut Emulator) -> String {
     let start = Instant::now();
     let text = loop {
         if let Ok(text) = std::fs::read_to_string(ready) {

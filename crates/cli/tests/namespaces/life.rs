@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use whimbrel_testkit::process::{InTime as _, signal, wait};
 use whimbrel_testkit::{namespaces, needs, program};
 
 use crate::support::{Lab, WHIMBREL, is_running};
@@ -40,11 +41,6 @@ fn start(lab: &Lab, seconds: &str) -> Child {
     child
 }
 
-fn signal(child: &Child, signal: &str) {
-    let id = child.id().to_string();
-    assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
-}
-
 #[test]
 fn exit_codes_of_programs_are_passed_on() {
     needs!(namespaces());
@@ -76,7 +72,7 @@ fn sigterm_removes_namespaces_and_processes() {
     let mut child = start(&lab, "31415926");
     assert_eq!(lab.namespaces().len(), 2);
     signal(&child, "-TERM");
-    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(wait(&mut child), Some(130));
     assert_eq!(lab.namespaces(), [""; 0]);
     assert!(!is_running("31415926"));
 }
@@ -87,7 +83,7 @@ fn a_later_start_removes_what_a_killed_emulation_left() {
     let lab = Lab::new("kill", &[LINK]);
     let mut child = start(&lab, "27182818");
     signal(&child, "-KILL");
-    child.wait().unwrap();
+    wait(&mut child);
     assert_eq!(lab.namespaces().len(), 2, "the test has something to remove");
     // Another name: the next start removes everything that is left, whoever left it.
     let other = Lab::new("next", &[LINK]);
@@ -111,7 +107,7 @@ fn a_name_in_use_is_refused() {
     );
     assert!(is_running("16180339"), "the first is not disturbed");
     signal(&child, "-TERM");
-    child.wait().unwrap();
+    wait(&mut child);
 
     needs!(program("ip", "iproute2"));
     let taken = format!("{}-server", lab.name);
@@ -160,8 +156,7 @@ fn a_user_without_privileges_is_told() {
         .arg(&copy)
         .args(["emulate", "scenario.toml", "--at", "client", "--", "true"])
         .current_dir(lab.dir.path())
-        .output()
-        .unwrap();
+        .output_in_time();
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("root") && text.contains("--udp"), "{text}");

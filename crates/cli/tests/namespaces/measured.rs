@@ -96,7 +96,7 @@ fn a_file_arrives_over_two_links_of_which_one_is_cut() {
     let server =
         format!("server: rm -rf inbox; exec {WHIMBREL} recv --once --listen 10.0.0.2:9899,10.1.0.2:9899 inbox");
     let client = format!(
-        "sleep 0.3; exec {WHIMBREL} send file --to 10.0.0.2,10.1.0.2 --local 10.0.0.1,10.1.0.1 --scheme multipath"
+        "until {WHIMBREL} ping -q -c 1 -W '1 s' 10.0.0.2 > /dev/null 2>&1; do sleep 0.1; done; exec {WHIMBREL} send file --to 10.0.0.2,10.1.0.2 --local 10.0.0.1,10.1.0.1 --scheme multipath"
     );
     let args = [
         "--json",

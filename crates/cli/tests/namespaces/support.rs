@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
+use whimbrel_testkit::process::InTime as _;
 
 pub(crate) const WHIMBREL: &str = env!("CARGO_BIN_EXE_whimbrel");
 
@@ -68,7 +69,7 @@ flow = [{{ name = "data", from = "client", to = "server" }}]
     }
 
     pub(crate) fn run(&self, args: &[&str]) -> Done {
-        Done::of(self.command(args).output().unwrap())
+        Done::of(self.command(args).output_in_time())
     }
 
     /// Runs an emulation whose timing is measured. Repeats it if the machine was too slow; the last error is the reason.

@@ -4,6 +4,8 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use whimbrel_testkit::process::LIMIT;
+
 /// Selects the role: `server ADDRESS` or `client ADDRESS BYTES`.
 const ROLE: &str = "WHIMBREL_TEST_ROLE";
 
@@ -18,6 +20,7 @@ pub(crate) fn command(role: &str) -> String {
 
 fn server(listener: &TcpListener) -> u64 {
     let (mut stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
     let mut buffer = vec![0; 1 << 16];
     let (mut bytes, mut begin) = (0, None::<Instant>);
     loop {
@@ -44,6 +47,8 @@ fn client(address: &str, bytes: usize) {
             Err(_) => std::thread::sleep(Duration::from_millis(20)),
         }
     };
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    stream.set_write_timeout(Some(LIMIT)).unwrap();
     stream.write_all(&vec![7; bytes]).unwrap();
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     // The server has everything.

@@ -12,6 +12,16 @@ const LTE: &str = r#"name = "lte", rate = "10 Mbit/s", delay = "20 ms""#;
 const SERVER: &str = "10.0.0.2,10.1.0.2";
 const CLIENT: &str = "10.0.0.1,10.1.0.1";
 
+/// A command that waits until a server listens at this address. Any SCTP peer answers a ping.
+fn ready(server: &str) -> String {
+    format!("until {WHIMBREL} ping -q -c 1 -W '1 s' {server} > /dev/null 2>&1; do sleep 0.1; done")
+}
+
+/// A command that waits until the other end of a tunnel answers.
+fn answers(addr: &str) -> String {
+    format!("until ping -q -c 1 -W 1 {addr} > /dev/null; do sleep 0.1; done")
+}
+
 /// Runs a tunnel in this lab, and a TCP transfer of 6 MB, which takes longer than both links last.
 fn transfer(test: &str, server: &str, client: &str, listen: &str, connect: &str) {
     let _alone = alone();
@@ -21,7 +31,8 @@ fn transfer(test: &str, server: &str, client: &str, listen: &str, connect: &str)
         format!("server: {}", tcp::command(&format!("server {listen}"))),
     ];
     let script = format!(
-        "sleep 0.3; {WHIMBREL} tunnel {SERVER} --local {CLIENT} {client} & sleep 0.3; {}",
+        "{}; {WHIMBREL} tunnel {SERVER} --local {CLIENT} {client} & {}",
+        ready(SERVER),
         tcp::command(&format!("client {connect} 6000000"))
     );
     let done = lab.run(&[
@@ -84,9 +95,11 @@ fn packets_with_other_addresses_do_not_leave_the_tunnel() {
          until ip route add 10.8.0.0/24 dev tun0; do sleep 0.1; done; wait"
     );
     let script = format!(
-        "sleep 1; {WHIMBREL} tunnel 10.0.0.2 --tun 10.9.0.2/24 & \
-         until ip addr add 10.8.0.2/32 dev tun0; do sleep 0.1; done; sleep 1; \
-         ping -c 3 -W 3 10.9.0.1 && ! ping -c 3 -W 1 -I 10.8.0.2 10.9.0.1"
+        "{}; {WHIMBREL} tunnel 10.0.0.2 --tun 10.9.0.2/24 & \
+         until ip addr add 10.8.0.2/32 dev tun0; do sleep 0.1; done; {}; \
+         ping -c 3 -W 3 10.9.0.1 && ! ping -c 3 -W 1 -I 10.8.0.2 10.9.0.1",
+        ready("10.0.0.2"),
+        answers("10.9.0.1")
     );
     lab.run(&[
         "--quiet", "--late", "1 s", "--run", &server, "--at", "client", "--", "sh", "-c", &script,
@@ -120,22 +133,30 @@ fn several_clients_have_an_address_each() {
     needs!(namespaces());
     needs!(program("ping", "iputils-ping"));
     let _alone = alone();
+    // It pings until the other has been the thief.
     let one = format!(
-        "sleep 1; {WHIMBREL} tunnel 10.0.0.2 --tun 10.9.0.2/24,fd00:9::2/64 & sleep 2; \
-         ping -q -c 5 -i 0.2 fd00:9::1 > six; ping -q -c 50 -i 0.2 10.9.0.1 > one"
+        "{}; {WHIMBREL} tunnel 10.0.0.2 --tun 10.9.0.2/24,fd00:9::2/64 & {}; touch is-up; \
+         ping -q -c 5 -i 0.2 fd00:9::1 > six; \
+         until [ -e is-over ]; do ping -q -c 10 -i 0.2 10.9.0.1 >> one; done",
+        ready("10.0.0.2"),
+        answers("10.9.0.1")
     );
     // It comes later, leaves, and comes with the address of the first.
     let two = format!(
-        "sleep 4; {WHIMBREL} tunnel 10.1.0.2 --tun 10.9.0.3/24 & P=$!; sleep 2; ping -q -c 10 -i 0.2 10.9.0.1 > two; \
-         kill -INT $P; wait $P; {WHIMBREL} tunnel 10.1.0.2 --tun 10.9.0.2/24 & sleep 2; \
-         ping -q -c 5 -i 0.2 -W 1 10.9.0.1 > thief; sleep 100"
+        "until [ -e is-up ]; do sleep 0.1; done; \
+         {WHIMBREL} tunnel 10.1.0.2 --tun 10.9.0.3/24 & P=$!; {}; ping -q -c 10 -i 0.2 10.9.0.1 > two; \
+         kill -INT $P; wait $P; {WHIMBREL} tunnel 10.1.0.2 --tun 10.9.0.2/24 2> said & \
+         until grep -q connected said; do sleep 0.1; done; \
+         ping -q -c 5 -i 0.2 -W 1 10.9.0.1 > thief; touch is-over; sleep 100",
+        answers("10.9.0.1")
     );
     let (lab, done) = with_clients("many", &one, &two);
     let done = done.ok();
     for (file, loss) in [("one", "0%"), ("two", "0%"), ("six", "0%"), ("thief", "100%")] {
         let text = std::fs::read_to_string(lab.path(file)).unwrap();
+        let mut losses = text.lines().filter(|line| line.contains(" packet loss"));
         assert!(
-            text.contains(&format!(" {loss} packet loss")),
+            losses.all(|line| line.contains(&format!(" {loss} packet loss"))) && text.contains(" packet loss"),
             "{file}: {text}{}",
             done.err
         );
@@ -155,8 +176,10 @@ fn a_client_that_was_killed_gets_its_address_back() {
     let _alone = alone();
     let start = format!("{WHIMBREL} tunnel 10.0.0.2 --tun 10.9.0.2/24 &");
     let one = format!(
-        "sleep 1; {start} P=$!; sleep 2; ping -c 3 -W 3 10.9.0.1 || exit 9; kill -KILL $P; wait $P; {start} \
-         for n in $(seq 30); do sleep 0.5; ping -c 1 -W 1 10.9.0.1 && exit 0; done; exit 8"
+        "{}; {start} P=$!; {}; ping -c 3 -W 3 10.9.0.1 || exit 9; kill -KILL $P; wait $P; {start} \
+         for n in $(seq 30); do sleep 0.5; ping -c 1 -W 1 10.9.0.1 && exit 0; done; exit 8",
+        ready("10.0.0.2"),
+        answers("10.9.0.1")
     );
     let (_, done) = with_clients("killed", &one, "sleep 100");
     done.ok();

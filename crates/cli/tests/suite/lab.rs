@@ -3,6 +3,8 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
+use whimbrel_testkit::process::{InTime as _, finish, until};
+
 use crate::support::{code, one_link, root, stderr, stdout, whimbrel};
 
 fn small_text() -> String {
@@ -312,7 +314,7 @@ fn a_closed_reader_is_no_error() {
         .spawn()
         .expect("the command starts");
     drop(child.stdout.take());
-    let output = child.wait_with_output().expect("it ends");
+    let output = finish(child);
     assert_eq!((code(&output), stderr(&output).as_str()), (0, ""));
 }
 
@@ -332,12 +334,10 @@ fn an_interruption_keeps_complete_runs_and_reports_it() {
         .expect("the command starts");
     // The signal handler is installed before the manifest is written.
     let manifest = folder.path().join("out/manifest.json");
-    while !manifest.exists() {
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
+    until("the manifest exists", || manifest.exists());
     let id = nix::unistd::Pid::from_raw(child.id() as i32);
     nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGINT).expect("it runs");
-    let output = child.wait_with_output().expect("it ends");
+    let output = finish(child);
     assert_eq!(code(&output), 130, "{}", stderr(&output));
     assert!(
         stderr(&output).contains("interrupted: 0 of 1000 runs are complete"),
@@ -405,8 +405,7 @@ fn tshark_accepts_a_capture() {
             ])
             .args(args)
             .current_dir(folder.path())
-            .output()
-            .expect("tshark starts");
+            .output_in_time();
         assert!(output.status.success(), "{}", stderr(&output));
         stdout(&output)
     };

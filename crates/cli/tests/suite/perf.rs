@@ -1,78 +1,42 @@
 //! `perf`, `ping` and `echo` over loopback.
 
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 use whimbrel::{Message, Stack, StackConfig};
+use whimbrel_testkit::process::{InTime as _, Lines, Process, finish, list, signal};
 
-use crate::support::{code, stderr, stdout};
-
-const WHIMBREL: &str = env!("CARGO_BIN_EXE_whimbrel");
+use crate::support::{WHIMBREL, code, in_time, stderr, stdout};
 
 /// A server that is stopped at the end of the test.
 struct Server {
-    child: Child,
+    process: Process,
     addrs: String,
-    errors: BufReader<ChildStderr>,
 }
 
 impl Server {
     fn start(args: &[&str]) -> Self {
-        let mut child = Command::new(WHIMBREL)
-            .args(args)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it starts");
-        let mut errors = BufReader::new(child.stderr.take().expect("a pipe"));
-        let mut line = String::new();
-        errors.read_line(&mut line).expect("text");
-        let addrs = line
-            .strip_prefix("listening on UDP ")
-            .and_then(|rest| rest.split_once(", SCTP port"))
-            .unwrap_or_else(|| panic!("{line}"));
-        let addrs = addrs.0.replace(", ", ",");
-        Server { child, addrs, errors }
+        let mut process = Process::start(Command::new(WHIMBREL).args(args).stdout(Stdio::piped()));
+        let addrs = list(&process.listening());
+        Server { process, addrs }
     }
 
     /// The client's output for these arguments.
     fn run(&self, command: &str, args: &[&str]) -> Output {
-        let output = Command::new(WHIMBREL).args([command, &self.addrs]).args(args).output();
-        output.expect("the command starts")
+        Command::new(WHIMBREL)
+            .args([command, &self.addrs])
+            .args(args)
+            .output_in_time()
     }
 
     /// Ends it by Ctrl-C. Returns code, standard output and standard error.
     fn end(mut self) -> (Option<i32>, String, String) {
-        signal(&self.child, "-INT");
-        let start = Instant::now();
-        let status = loop {
-            if let Some(status) = self.child.try_wait().expect("a child") {
-                break status;
-            }
-            assert!(start.elapsed() < Duration::from_secs(30), "it does not end");
-            std::thread::sleep(Duration::from_millis(10));
-        };
-        let (mut out, mut err) = (String::new(), String::new());
-        let mut pipe = self.child.stdout.take().expect("a pipe");
-        pipe.read_to_string(&mut out).expect("text");
-        self.errors.read_to_string(&mut err).expect("text");
-        (status.code(), out, err)
+        self.process.signal("-INT");
+        let code = self.process.wait();
+        let out = Lines::of(self.process.child.stdout.take().expect("a pipe")).rest();
+        (code, out, self.process.errors.rest())
     }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn signal(child: &Child, signal: &str) {
-    let id = child.id().to_string();
-    let sent = Command::new("kill").args([signal, &id]).status();
-    assert!(sent.expect("kill").success());
 }
 
 fn perf_server() -> Server {
@@ -173,7 +137,7 @@ fn ctrl_c_prints_what_was_measured() {
             .expect("it starts");
         std::thread::sleep(Duration::from_millis(700));
         signal(&child, "-INT");
-        let output = child.wait_with_output().expect("it ends");
+        let output = finish(child);
         let text = stdout(&output);
         assert_eq!(output.status.code(), Some(130), "{text}{}", stderr(&output));
         assert!(
@@ -205,13 +169,13 @@ fn a_closed_or_full_output_does_not_stop_a_measurement() {
         ("ping", &["-c", "3", "-i", "20 ms"]),
     ] {
         for output in [full(), closed()] {
-            let status = Command::new(WHIMBREL)
+            let child = Command::new(WHIMBREL)
                 .args([command, &server.addrs])
                 .args(args)
                 .stdout(output)
                 .stderr(closed())
-                .status();
-            assert_eq!(status.expect("it starts").code(), Some(0), "{command}");
+                .spawn();
+            assert_eq!(code(&finish(child.expect("it starts"))), 0, "{command}");
         }
     }
     let (_, out, _) = server.end();
@@ -241,13 +205,13 @@ async fn echo_returns_messages_and_serves_measurements() {
     let server = Server::start(&["echo", "--listen", "127.0.0.1:0"]);
     let to = [server.addrs.parse().expect("an address")];
     let stack = Stack::toward(StackConfig::default(), &to).expect("bound");
-    let association = stack.connect(&to, 5000).await.expect("connected");
+    let association = in_time(stack.connect(&to, 5000)).await.expect("connected");
     for size in [1, 100_000] {
         association.send(Message::new(0, vec![7; size])).await.expect("sent");
-        let answer = association.recv().await.expect("open").expect("an answer");
+        let answer = in_time(association.recv()).await.expect("open").expect("an answer");
         assert_eq!(answer.data, vec![7; size]);
     }
-    association.shutdown().await.expect("in good order");
+    in_time(association.shutdown()).await.expect("in good order");
     assert_eq!(code(&server.run("perf", &["-n", "1MB"])), 0);
     let (_, out, _) = server.end();
     assert!(out.contains("returned 2 messages, 100001 bytes"), "{out}");
@@ -274,16 +238,16 @@ async fn a_hostile_client_gets_an_error() {
     ];
     for (ppid, content, words) in cases {
         let stack = Stack::toward(StackConfig::default(), &to).expect("bound");
-        let association = stack.connect(&to, 5000).await.expect("connected");
+        let association = in_time(stack.connect(&to, 5000)).await.expect("connected");
         let message = Message {
             ppid,
             ..Message::new(0, content)
         };
         association.send(message).await.expect("sent");
-        let answer = association.recv().await.expect("open").expect("an answer");
+        let answer = in_time(association.recv()).await.expect("open").expect("an answer");
         let answer = String::from_utf8(answer.data).expect("text");
         assert!(answer.contains(words), "{answer} instead of {words}");
-        association.shutdown().await.expect("in good order");
+        in_time(association.shutdown()).await.expect("in good order");
     }
     assert_eq!(code(&server.run("perf", &["-n", "1MB"])), 0);
     assert_eq!(code(&server.run("perf", &["-t", "200 ms"])), 0);
@@ -295,25 +259,25 @@ async fn only_the_start_of_a_measurement_counts_for_once() {
     let mut server = Server::start(&["perf", "--server", "--once", "--listen", "127.0.0.1:0"]);
     let to = [server.addrs.parse().expect("an address")];
     let stack = Stack::toward(StackConfig::default(), &to).expect("bound");
-    let association = stack.connect(&to, 5000).await.expect("connected");
+    let association = in_time(stack.connect(&to, 5000)).await.expect("connected");
     let message = Message::new(0, "GET / HTTP/1.1");
     association.send(message).await.expect("sent");
-    let answer = association.recv().await.expect("open").expect("an answer");
+    let answer = in_time(association.recv()).await.expect("open").expect("an answer");
     assert!(String::from_utf8_lossy(&answer.data).contains("another protocol"));
-    association.shutdown().await.expect("in good order");
+    in_time(association.shutdown()).await.expect("in good order");
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(
-        server.child.try_wait().expect("a child").is_none(),
+        server.process.child.try_wait().expect("a child").is_none(),
         "a stranger ended it"
     );
     let measured = server.run("perf", &["-n", "100kB"]);
     assert_eq!(code(&measured), 0, "{}", stderr(&measured));
-    assert_eq!(server.child.wait().expect("a child").code(), Some(0));
+    assert_eq!(server.process.wait(), Some(0));
 }
 
 #[test]
 fn wrong_use_and_missing_servers_have_exit_codes() {
-    let run = |args: &[&str]| Command::new(WHIMBREL).args(args).output().expect("it starts");
+    let run = |args: &[&str]| Command::new(WHIMBREL).args(args).output_in_time();
     for args in [
         &["perf"][..],
         &["perf", "--server"],

@@ -1,43 +1,30 @@
 //! `ping` over paths that a test controls.
 
 use std::collections::VecDeque;
-use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{code, stderr, stdout};
+use whimbrel_testkit::process::{InTime as _, Lines, Process, wait};
+use whimbrel_testkit::{ipv6, needs};
 
-const WHIMBREL: &str = env!("CARGO_BIN_EXE_whimbrel");
+use crate::support::{WHIMBREL, code, stderr, stdout};
 
 /// `whimbrel echo`, stopped at the end of the test, and its address.
-struct Echo(Child, SocketAddr);
+struct Echo {
+    _process: Process,
+    addr: SocketAddr,
+}
 
 impl Echo {
     fn start(args: &[&str]) -> Self {
-        let mut command = Command::new(WHIMBREL);
-        command.arg("echo").args(args).stderr(Stdio::piped());
-        let mut child = command.spawn().expect("it starts");
-        let mut line = String::new();
-        let errors = child.stderr.take().expect("a pipe");
-        BufReader::new(errors).read_line(&mut line).expect("text");
-        let addr = line
-            .strip_prefix("listening on UDP ")
-            .and_then(|rest| rest.split_once(", SCTP"));
-        let addr = addr
-            .and_then(|(addr, _)| addr.parse().ok())
-            .unwrap_or_else(|| panic!("{line}"));
-        Echo(child, addr)
-    }
-}
-
-impl Drop for Echo {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let mut process = Process::start(Command::new(WHIMBREL).arg("echo").args(args));
+        let addr = process.listening()[0];
+        let _process = process;
+        Echo { _process, addr }
     }
 }
 
@@ -81,17 +68,16 @@ fn relay(to: SocketAddr, delay: Duration) -> (SocketAddr, Arc<Mutex<Vec<usize>>>
 }
 
 fn ping(addr: SocketAddr, args: &[&str]) -> Output {
-    let output = Command::new(WHIMBREL)
+    Command::new(WHIMBREL)
         .args(["ping", &addr.to_string()])
         .args(args)
-        .output();
-    output.expect("the command starts")
+        .output_in_time()
 }
 
 #[test]
 fn frequent_pings_over_a_long_path_are_not_lost() {
     let echo = Echo::start(&["--listen", "127.0.2.1:0"]);
-    let (addr, _) = relay(echo.1, Duration::from_millis(300));
+    let (addr, _) = relay(echo.addr, Duration::from_millis(300));
     let report = stdout(&ping(addr, &["-i", "2 ms", "-c", "700", "--json"]));
     let report: Value = serde_json::from_str(&report).expect("JSON");
     let path = &report["paths"][0];
@@ -106,15 +92,39 @@ fn frequent_pings_over_a_long_path_are_not_lost() {
 #[test]
 fn more_pings_than_can_be_awaited_are_refused() {
     let echo = Echo::start(&["--listen", "127.0.2.1:0"]);
-    let refused = ping(echo.1, &["-i", "2 ms", "-W", "1 min"]);
+    let refused = ping(echo.addr, &["-i", "2 ms", "-W", "1 min"]);
     assert_eq!(code(&refused), 2, "{}", stderr(&refused));
     assert!(stderr(&refused).contains("--interval"), "{}", stderr(&refused));
-    let few = ping(echo.1, &["-i", "2 ms", "-W", "1 min", "-c", "5"]);
-    assert_eq!(code(&few), 0, "{}", stderr(&few));
+    assert_eq!(
+        interrupted(echo.addr, &["-i", "2 ms", "-W", "1 min", "-c", "5"]),
+        Some(0)
+    );
+}
+
+/// Pings until the first answer and then Ctrl-C. Returns the exit code.
+fn interrupted(addr: SocketAddr, args: &[&str]) -> Option<i32> {
+    let mut command = Command::new(WHIMBREL);
+    command.args(["ping", &addr.to_string()]).args(args);
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = Lines::of(child.stdout.take().expect("a pipe"));
+    assert!(lines.next_line().expect("a line").contains("ping 1,"));
+    // It may have ended already.
+    let _ = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    wait(&mut child)
 }
 
 #[test]
-fn size_is_that_of_the_ip_packet() {
+fn size_is_that_of_the_ipv4_packet() {
+    sizes_are_those_of_packets("127.0.2.1:0", 20 + 8);
+}
+
+#[test]
+fn size_is_that_of_the_ipv6_packet() {
+    needs!(ipv6());
+    sizes_are_those_of_packets("[::1]:0", 40 + 8);
+}
+
+fn sizes_are_those_of_packets(listen: &str, headers: usize) {
     let folder = tempfile::tempdir().expect("a folder");
     let key = folder.path().join("key");
     std::fs::write(&key, [7; 32]).expect("written");
@@ -124,37 +134,22 @@ fn size_is_that_of_the_ip_packet() {
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("a file");
     }
     let key = ["--key", key.to_str().expect("text")];
-    for (listen, headers) in [("127.0.2.1:0", 20 + 8), ("[::1]:0", 40 + 8)] {
-        for options in [&[][..], &key] {
-            let echo = Echo::start(&[&["--listen", listen], options].concat());
-            let (addr, sizes) = relay(echo.1, Duration::ZERO);
-            let done = ping(addr, &[&["-s", "400", "-c", "3", "-i", "20 ms"], options].concat());
-            assert_eq!(code(&done), 0, "{}", stderr(&done));
-            let sizes = sizes.lock().expect("no panic");
-            let pings = sizes.iter().filter(|size| **size + headers == 400).count();
-            assert!(pings >= 3, "{listen} {options:?}: {sizes:?}");
-        }
+    for options in [&[][..], &key] {
+        let echo = Echo::start(&[&["--listen", listen], options].concat());
+        let (addr, sizes) = relay(echo.addr, Duration::ZERO);
+        let done = ping(addr, &[&["-s", "400", "-c", "3", "-i", "20 ms"], options].concat());
+        assert_eq!(code(&done), 0, "{}", stderr(&done));
+        let sizes = sizes.lock().expect("no panic");
+        let pings = sizes.iter().filter(|size| **size + headers == 400).count();
+        assert!(pings >= 3, "{options:?}: {sizes:?}");
     }
 }
 
 #[test]
 fn ctrl_c_is_the_usual_end() {
     let echo = Echo::start(&["--listen", "127.0.2.1:0"]);
-    let mut command = Command::new(WHIMBREL);
-    command
-        .args(["ping", &echo.1.to_string(), "-i", "20 ms"])
-        .stdout(Stdio::piped());
-    let mut child = command.spawn().expect("it starts");
-    let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
-    assert!(lines.next().expect("a line").expect("text").contains("ping 1,"));
-    let id = child.id().to_string();
-    let status = Command::new("kill").args(["-INT", &id]).status();
-    assert!(status.expect("kill").success());
-    assert_eq!(child.wait().expect("a child").code(), Some(0));
-    let help = Command::new(WHIMBREL)
-        .args(["ping", "--help"])
-        .output()
-        .expect("it starts");
+    assert_eq!(interrupted(echo.addr, &["-i", "20 ms"]), Some(0));
+    let help = Command::new(WHIMBREL).args(["ping", "--help"]).output_in_time();
     assert!(
         stdout(&help).contains("0    done, or ended by Ctrl-C"),
         "{}",

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use whimbrel_testkit::process::InTime as _;
 use whimbrel_testkit::{needs, program};
 
 use crate::support::{code, root, stderr, stdout, whimbrel};
@@ -157,11 +158,11 @@ fn playwright(web: &Path) -> Result<(), String> {
     let install = Command::new(npm)
         .args(["ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"])
         .current_dir(web)
-        .output();
-    match install {
-        Ok(output) if output.status.success() => Ok(()),
-        Ok(output) => Err(format!("npm cannot fetch playwright-core: {}", stderr(&output).trim())),
-        Err(error) => Err(format!("npm cannot fetch playwright-core: {error}")),
+        .output_in_time();
+    if install.status.success() {
+        Ok(())
+    } else {
+        Err(format!("npm cannot fetch playwright-core: {}", stderr(&install).trim()))
     }
 }
 
@@ -191,7 +192,7 @@ fn every_view_opens_and_works_in_a_browser() {
     let mut browser = Command::new(node);
     browser.arg(web.join("test/browser.mjs")).arg(chromium);
     browser.args(pages.iter().map(|(kind, page)| format!("{kind}={}", page.display())));
-    let output = browser.output().expect("node starts");
+    let output = browser.output_in_time();
     assert!(output.status.success(), "{}\n{}", stdout(&output), stderr(&output));
     for (kind, _) in pages {
         assert!(

@@ -5,6 +5,8 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use whimbrel_testkit::process::{Process, until, wait};
+
 use crate::support::{code, one_link, stderr, stdout, whimbrel};
 
 fn sweep_text() -> String {
@@ -165,25 +167,14 @@ fn the_size_of_recordings_and_a_long_time_are_announced() {
         .expect("a number");
     let written = files(&folder.path().join("out")).values().map(Vec::len).sum::<usize>() as f64 / 1e6;
     assert!(written < mb && mb < 4.0 * written, "{mb} estimated, {written} written");
-    let child = Command::new(env!("CARGO_BIN_EXE_whimbrel"))
-        .args(["run", "sweep.toml", "--set", "duration=1 h", "--seeds", "100"])
-        .current_dir(folder.path())
-        .stderr(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn();
-    let mut child = child.expect("the command starts");
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stderr.take().expect("a pipe")));
-    let warning = lines
-        .by_ref()
-        .take(2)
-        .map(|line| line.expect("text"))
-        .find(|line| line.contains("simulated seconds"));
-    child.kill().expect("it runs");
-    child.wait().expect("it ends");
-    assert_eq!(
-        warning.as_deref(),
-        Some("warning: 600 runs of 3600 s are 2.2e6 simulated seconds")
+    let mut sweep = Process::start(
+        Command::new(env!("CARGO_BIN_EXE_whimbrel"))
+            .args(["run", "sweep.toml", "--set", "duration=1 h", "--seeds", "100"])
+            .current_dir(folder.path())
+            .stdout(Stdio::null()),
     );
+    let warning = sweep.errors.after("warning: 600 runs");
+    assert_eq!(warning, " of 3600 s are 2.2e6 simulated seconds");
 }
 
 #[cfg(unix)]
@@ -202,11 +193,9 @@ fn a_resumed_sweep_gives_the_files_of_an_uninterrupted_one() {
     let journal = folder.path().join("killed/runs.jsonl");
     let lines =
         || fs::read_to_string(&journal).map_or(0, |text| text.lines().filter(|line| line.ends_with('}')).count());
-    while lines() < 20 {
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
+    until("20 runs are complete", || lines() >= 20);
     child.kill().expect("SIGKILL");
-    child.wait().expect("it ends");
+    wait(&mut child);
     let kept = lines();
     assert!((20..180).contains(&kept), "{kept}");
     // As if it had been killed during a write.

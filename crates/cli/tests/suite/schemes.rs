@@ -2,11 +2,10 @@
 
 use std::process::{Command, Output};
 
+use whimbrel_testkit::process::InTime as _;
+
 fn whimbrel(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_whimbrel"))
-        .args(args)
-        .output()
-        .expect("the command starts")
+    Command::new(env!("CARGO_BIN_EXE_whimbrel")).args(args).output_in_time()
 }
 
 fn good(args: &[&str]) -> String {

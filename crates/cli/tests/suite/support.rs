@@ -3,6 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use whimbrel_testkit::process::{InTime as _, LINE_LIMIT};
+
+pub(crate) const WHIMBREL: &str = env!("CARGO_BIN_EXE_whimbrel");
+
+/// Waits for something that another end does.
+pub(crate) async fn in_time<T>(waiting: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LINE_LIMIT, waiting).await.expect("in time")
+}
+
 /// Returns the workspace folder.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -10,11 +19,7 @@ pub(crate) fn root() -> PathBuf {
 
 /// Runs the command in its own folder, with relative paths, so that results do not depend on the machine.
 pub(crate) fn whimbrel(folder: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_whimbrel"))
-        .args(args)
-        .current_dir(folder)
-        .output()
-        .expect("the command starts")
+    Command::new(WHIMBREL).args(args).current_dir(folder).output_in_time()
 }
 
 /// Returns the exit code.

@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use whimbrel_testkit::process::InTime as _;
 use whimbrel_testkit::{needs, program};
 
 use crate::support::{code, one_link, root, stderr, whimbrel};
@@ -43,7 +44,7 @@ fn the_dissector_decodes_our_chunks_and_names_causes_of_losses() {
         let mut command = Command::new(&tshark);
         command.args(["-X", &script, "-r", "out/packets.pcapng", "-Y", filter, "-T", "fields"]);
         command.args(names.iter().flat_map(|name| ["-e", name]));
-        let output = command.current_dir(folder.path()).output().expect("tshark starts");
+        let output = command.current_dir(folder.path()).output_in_time();
         assert!(output.status.success(), "{}", stderr(&output));
         assert!(!stderr(&output).contains("Lua"), "{}", stderr(&output));
         let text = String::from_utf8(output.stdout).expect("text");

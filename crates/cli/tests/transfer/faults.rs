@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::relay::join;
-use super::{Receiver, WHIMBREL, content, names, sender, signal, text, wait};
+use super::{InTime as _, Lines, Receiver, WHIMBREL, content, names, sender, signal, text, wait};
 
 /// A running `whimbrel emulate --udp`, stopped at the end of the test.
 struct Emulator(Child);
@@ -56,8 +56,7 @@ impl Emulator {
     /// Ends it; returns its report.
     fn end(mut self) -> Value {
         signal(&self.0, Signal::SIGINT);
-        let mut text = String::new();
-        self.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        let text = Lines::of(self.0.stdout.take().unwrap()).rest();
         serde_json::from_str(&text).unwrap()
     }
 }
@@ -87,7 +86,7 @@ fn arrives_through(links: &[&str], net: u8, bytes: usize) -> Value {
     let listen: Vec<String> = ips(2).map(|ip| format!("{ip}:0")).collect();
     let receiver = Receiver::start(&listen.join(","), &into, &["--once"]);
     let (emulator, to) = Emulator::start(dir.path(), links, &receiver, &senders);
-    let sent = sender(&to, &file).args(["--local", &senders]).output().unwrap();
+    let sent = sender(&to, &file).args(["--local", &senders]).output_in_time();
     assert!(sent.status.success(), "{}", text(&sent.stderr));
     let (code, _, err) = receiver.end();
     assert_eq!(code, Some(0), "{err}");
@@ -123,7 +122,7 @@ fn corrupt_packets_are_discarded_and_repaired() {
     let source: IpAddr = "127.53.1.1".parse().unwrap();
     let (to, networks) = join(&[source], &receiver.addrs);
     networks[0].corrupt_every(50);
-    let sent = sender(&to, &file).args(["--local", "127.53.1.1"]).output().unwrap();
+    let sent = sender(&to, &file).args(["--local", "127.53.1.1"]).output_in_time();
     assert!(sent.status.success(), "{}", text(&sent.stderr));
     assert!(networks[0].corrupted() > 20, "{}", networks[0].corrupted());
     assert_eq!(receiver.end().0, Some(0));

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use super::{Receiver, WHIMBREL, content, names, sender, signal, text, wait};
+use super::{InTime as _, Receiver, WHIMBREL, content, finish, names, sender, signal, text, wait};
 
 /// A folder with files in folders.
 fn tree(dir: &Path) -> PathBuf {
@@ -28,7 +28,7 @@ fn a_folder_and_several_files_arrive() {
     let other = dir.path().join("other");
     std::fs::write(&other, content(300_000)).unwrap();
     let receiver = Receiver::start("127.0.0.1:0", &into, &[]);
-    let sent = sender(&receiver.to(), &root).arg(&other).output().unwrap();
+    let sent = sender(&receiver.to(), &root).arg(&other).output_in_time();
     assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
     for file in ["index", "2026/large", "2026/may/nothing"] {
         let there = into.join("photos").join(file);
@@ -55,11 +55,7 @@ fn a_folder_and_several_files_arrive() {
     );
 
     // Again: everything is there, and large files are not sent again.
-    let again = sender(&receiver.to(), &root)
-        .arg(&other)
-        .arg("--json")
-        .output()
-        .unwrap();
+    let again = sender(&receiver.to(), &root).arg(&other).arg("--json").output_in_time();
     assert_eq!(again.status.code(), Some(0), "{}", text(&again.stderr));
     let large = text(&again.stdout)
         .lines()
@@ -71,7 +67,7 @@ fn a_folder_and_several_files_arrive() {
 
     // Another content of the same size is refused.
     std::fs::write(root.join("2026/large"), vec![7; 700_000]).unwrap();
-    let other = sender(&receiver.to(), &root).output().unwrap();
+    let other = sender(&receiver.to(), &root).output_in_time();
     assert_eq!(other.status.code(), Some(1));
     assert!(
         text(&other.stderr).contains("photos/2026/large exists already"),
@@ -93,7 +89,7 @@ fn a_link_in_the_folder_of_the_receiver_leads_nowhere() {
     std::fs::create_dir_all(&outside).unwrap();
     std::os::unix::fs::symlink(&outside, into.join("photos")).unwrap();
     let receiver = Receiver::start("127.0.0.1:0", &into, &["--force"]);
-    let sent = sender(&receiver.to(), &root).output().unwrap();
+    let sent = sender(&receiver.to(), &root).output_in_time();
     assert_eq!(sent.status.code(), Some(1));
     assert!(text(&sent.stderr).contains("is not a folder"), "{}", text(&sent.stderr));
     assert_eq!(names(&outside), [""; 0]);
@@ -109,7 +105,7 @@ fn standard_input_arrives_at_standard_output() {
     let mut input = sender.stdin.take().unwrap();
     input.write_all(&content(40_000)).unwrap();
     drop(input);
-    let sent = sender.wait_with_output().unwrap();
+    let sent = finish(sender);
     assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
     assert!(
         text(&sent.stdout).contains("sent stdin: 40.0 kB"),
@@ -117,6 +113,8 @@ fn standard_input_arrives_at_standard_output() {
         text(&sent.stdout)
     );
     let mut child = receiver;
+    // Standard output is read to its end below, by a limit of time: the content fits into the pipe.
+    assert_eq!(child.wait(), Some(0));
     let mut out = Vec::new();
     std::io::Read::read_to_end(&mut child.child.stdout.take().unwrap(), &mut out).unwrap();
     assert!(out == content(40_000));
@@ -148,7 +146,7 @@ fn names_that_clash_are_refused_before_anything_is_sent() {
         std::fs::create_dir(folder).unwrap();
         std::fs::write(folder.join("x"), "").unwrap();
     }
-    let sent = sender("127.0.0.1:9", &a.join("x")).arg(b.join("x")).output().unwrap();
+    let sent = sender("127.0.0.1:9", &a.join("x")).arg(b.join("x")).output_in_time();
     assert_eq!(sent.status.code(), Some(2));
     assert!(
         text(&sent.stderr).contains("two files have the name x"),
@@ -165,7 +163,7 @@ fn a_file_and_a_folder_of_one_name_are_refused_in_either_order() {
     std::fs::create_dir(dir.path().join("a")).unwrap();
     std::fs::write(&file, "").unwrap();
     for (one, other) in [(&file, &folder), (&folder, &file)] {
-        let sent = sender("127.0.0.1:9", one).arg(other).output().unwrap();
+        let sent = sender("127.0.0.1:9", one).arg(other).output_in_time();
         let printed = text(&sent.stderr);
         assert!(printed.contains("two files have the name x"), "{printed}");
         assert_eq!(sent.status.code(), Some(2));
@@ -180,7 +178,7 @@ fn names_are_printed_without_characters_that_change_the_display() {
     let into = dir.path().join("in");
     let receiver = Receiver::start("127.0.0.1:0", &into, &[]);
     let sent = receiver.send(&file);
-    let json = sender(&receiver.to(), &file).arg("--json").output().unwrap();
+    let json = sender(&receiver.to(), &file).arg("--json").output_in_time();
     std::fs::write(&file, "another").unwrap();
     let again = receiver.send(&file);
     receiver.signal(Signal::SIGINT);
@@ -213,7 +211,7 @@ fn start_sender(receiver: &Receiver, file: &Path) -> Child {
 
 /// Where the data of the file began, as the sender says.
 fn begin(sender: Child) -> u64 {
-    let output = sender.wait_with_output().unwrap();
+    let output = finish(sender);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let line: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     line["begin"].as_u64().unwrap()
@@ -244,7 +242,7 @@ fn a_transfer_continues_after_the_receiver_was_killed() {
     receiver.signal(Signal::SIGKILL);
     receiver.end();
     first.kill().unwrap();
-    first.wait().unwrap();
+    wait(&mut first);
     let have = std::fs::metadata(wait_for_partial(&into)).unwrap().len();
 
     let receiver = Receiver::start("127.0.0.1:0", &into, &["--once"]);
@@ -262,7 +260,7 @@ fn a_transfer_continues_after_the_sender_was_killed() {
     let mut first = start_sender(&receiver, &file);
     wait_for_partial(&into);
     signal(&first, Signal::SIGKILL);
-    first.wait().unwrap();
+    wait(&mut first);
     // The receiver does not know yet that the sender has gone.
     assert!(begin(start_sender(&receiver, &file)) > 20_000_000);
     assert!(same(&file, &into.join("large")));
@@ -282,7 +280,7 @@ fn a_partial_file_with_other_content_is_not_continued() {
     receiver.signal(Signal::SIGKILL);
     receiver.end();
     first.kill().unwrap();
-    first.wait().unwrap();
+    wait(&mut first);
     let mut damaged = std::fs::File::options().write(true).open(partial).unwrap();
     damaged.write_all(b"damaged").unwrap();
     let receiver = Receiver::start("127.0.0.1:0", &into, &["--once"]);
@@ -293,7 +291,7 @@ fn a_partial_file_with_other_content_is_not_continued() {
 
 #[test]
 fn nonsense_arguments_have_exit_codes() {
-    let run = |args: &[&str]| Command::new(WHIMBREL).args(args).output().unwrap().status.code();
+    let run = |args: &[&str]| Command::new(WHIMBREL).args(args).output_in_time().status.code();
     assert_eq!(run(&["send", "--to", "127.0.0.1"]), Some(2));
     assert_eq!(run(&["send", "--to", "127.0.0.1", "--name", "../x", "-"]), Some(1));
     assert_eq!(run(&["send", "--to", "127.0.0.1", "/no/such/folder"]), Some(1));

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::Signal;
-use whimbrel::{CloseReason, Listener, Message, Stack, StackConfig};
+use whimbrel::{CloseReason, Listener, Stack, StackConfig};
 
 use super::peer::{CANCEL, HAVE, Peer, end_of, header, number};
-use super::{Receiver, WHIMBREL, names, sender, signal, text, wait};
+use super::{Receiver, WHIMBREL, finish, in_time, names, sender, signal, text, wait};
 
 /// Between signals that are two requests.
 const APART: Duration = Duration::from_millis(300);
@@ -92,7 +92,7 @@ fn two_signals_at_once_end_a_run_in_good_order() {
     signal(&child, Signal::SIGINT);
     std::thread::sleep(Duration::from_millis(5));
     signal(&child, Signal::SIGINT);
-    let output = child.wait_with_output().unwrap();
+    let output = finish(child);
     assert_eq!(output.status.code(), Some(130));
     let report = text(&output.stderr);
     assert!(report.contains("interrupted: 0 of 1000 runs are complete"), "{report}");
@@ -184,16 +184,9 @@ async fn second_ctrl_c_ends_a_receiver_whose_sender_does_not_answer() {
     let into = dir.path().join("in");
     let mut receiver = Receiver::start("127.0.0.1:0", &into, &[]);
     let stack = Stack::toward(StackConfig::default(), &receiver.addrs).unwrap();
-    let association = stack.connect(&receiver.addrs, 5000).await.unwrap();
+    let association = in_time(stack.connect(&receiver.addrs, 5000)).await.unwrap();
     // A header, and then nothing.
-    let mut header = vec![2, 1];
-    header.extend(1000_u64.to_be_bytes());
-    header.extend(b"never");
-    let message = Message {
-        ppid: 0x5748_4201,
-        ..Message::new(0, header)
-    };
-    association.send(message).await.unwrap();
+    association.send(header("never", 1000, false)).await.unwrap();
     // The stack of this end runs meanwhile.
     let begun = async {
         while names(&into).is_empty() {
@@ -231,14 +224,10 @@ async fn second_ctrl_c_ends_a_sender_whose_receiver_does_not_read() {
     let listener = Listener::bind(config).unwrap();
     let to = listener.stack().local_addrs()[0].to_string();
     let mut child = sender(&to, &file).spawn().unwrap();
-    let association = listener.accept().await.unwrap();
+    let association = in_time(listener.accept()).await.unwrap();
     // It has nothing of the file; then it reads no more, and the buffers of both ends are full soon.
-    association.recv().await.unwrap().unwrap();
-    let have = Message {
-        ppid: 0x5748_4201 + 6,
-        ..Message::new(0, vec![0; 8])
-    };
-    association.send(have).await.unwrap();
+    in_time(association.recv()).await.unwrap().unwrap();
+    association.send(number(HAVE, 0)).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
     signal(&child, Signal::SIGINT);
     tokio::time::sleep(APART).await;

@@ -1,7 +1,6 @@
 //! What a receiver keeps of an incomplete file, and what it discards.
 
 use std::fs::File;
-use std::io::BufRead as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -9,7 +8,7 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::sys::signal::Signal;
 
 use super::peer::{CANCEL, DATA, FROM, PREFIX, Peer, TRAILER, digest, header, message, partial};
-use super::{Receiver, content, names, sender, text};
+use super::{InTime as _, Receiver, content, names, sender, text};
 
 const SIZE: u64 = 1_000_000;
 const HAVE: usize = 400_000;
@@ -26,7 +25,7 @@ fn leave_partial(into: &Path) -> std::path::PathBuf {
 fn begin(dir: &Path, receiver: &Receiver) -> u64 {
     let file = dir.join("a");
     std::fs::write(&file, content(SIZE as usize)).unwrap();
-    let sent = sender(&receiver.to(), &file).arg("--json").output().unwrap();
+    let sent = sender(&receiver.to(), &file).arg("--json").output_in_time();
     assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
     let line: serde_json::Value = serde_json::from_slice(&sent.stdout).unwrap();
     line["begin"].as_u64().unwrap()
@@ -34,11 +33,7 @@ fn begin(dir: &Path, receiver: &Receiver) -> u64 {
 
 /// Waits until the receiver has reported the end of a transfer.
 fn wait_for_end(receiver: &mut Receiver) {
-    let mut line = String::new();
-    while !line.starts_with("error: transfer from ") {
-        line.clear();
-        assert!(receiver.rest.read_line(&mut line).unwrap() > 0, "it ended");
-    }
+    receiver.errors.after("error: transfer from ");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use super::{Receiver, content, names, sender, text};
+use super::{InTime as _, Receiver, content, names, sender, text};
 
 fn key(dir: &Path, name: &str, text: &str) -> PathBuf {
     let path = dir.join(name);
@@ -31,7 +31,7 @@ fn file_arrives_if_both_ends_have_the_key() {
         &into,
         &["--once", "--key", there.to_str().unwrap()],
     );
-    let sent = sender(&receiver.to(), &file).arg("--key").arg(&here).output().unwrap();
+    let sent = sender(&receiver.to(), &file).arg("--key").arg(&here).output_in_time();
     assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
     assert!(std::fs::read(into.join("a")).unwrap() == content(1_000_000));
     assert_eq!(receiver.end().0, Some(0));
@@ -59,7 +59,7 @@ fn other_key_or_none_is_refused_and_explained_at_both_ends() {
     for (receiving, sending, words, is_reported) in cases {
         let receiver = Receiver::start("127.0.0.1:0", &into, receiving);
         let start = Instant::now();
-        let sent = sender(&receiver.to(), &file).args(sending).output().unwrap();
+        let sent = sender(&receiver.to(), &file).args(sending).output_in_time();
         let printed = text(&sent.stderr);
         assert!(printed.contains(words), "{words}: {printed}");
         assert!(
@@ -89,8 +89,7 @@ fn ping_and_perf_say_that_the_other_end_needs_a_key() {
     for command in ["ping", "perf"] {
         let output = std::process::Command::new(super::WHIMBREL)
             .args([command, &receiver.to()])
-            .output()
-            .unwrap();
+            .output_in_time();
         let printed = text(&output.stderr);
         assert!(
             printed.contains("the other end needs --key FILE"),
@@ -109,7 +108,7 @@ fn a_receiver_with_another_key_ends_the_sender_after_the_time_given() {
     for (more, seconds) in [(&[][..], 10), (&["--connect-timeout", "500 ms"][..], 0)] {
         let start = Instant::now();
         let mut command = sender(&receiver.to(), &file);
-        let sent = command.arg("--key").arg(&other).args(more).output().unwrap();
+        let sent = command.arg("--key").arg(&other).args(more).output_in_time();
         let printed = text(&sent.stderr);
         assert_eq!(sent.status.code(), Some(5), "{printed}");
         assert!(printed.contains("the other end does not accept the key"), "{printed}");
@@ -139,7 +138,7 @@ fn an_unsuitable_key_file_is_reported_without_its_content() {
         (dir.path().join("missing"), "cannot be read"),
     ];
     for (path, words) in cases {
-        let sent = sender("127.0.0.1:9", &file).arg("--key").arg(&path).output().unwrap();
+        let sent = sender("127.0.0.1:9", &file).arg("--key").arg(&path).output_in_time();
         let printed = text(&sent.stderr);
         assert_eq!(sent.status.code(), Some(2), "{printed}");
         assert!(

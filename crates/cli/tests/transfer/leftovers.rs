@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use whimbrel::Message;
 
-use super::{Receiver, answer_to, names, sender};
+use super::peer::header;
+use super::{Receiver, answer_to, names, sender, wait};
 
 /// Waits for a partial file of some size.
 pub(crate) fn wait_for_part(dir: &Path) -> String {
@@ -41,7 +41,7 @@ fn the_next_receiver_removes_files_of_a_killed_one_that_cannot_be_continued() {
     receiver.end();
     assert!(names(&into).contains(&part), "it was killed");
     first.kill().unwrap();
-    first.wait().unwrap();
+    wait(&mut first);
     std::fs::write(into.join(".whimbrel-note"), "not ours to remove").unwrap();
     let third = Receiver::start("127.0.0.1:0", &into, &[]);
     assert_eq!(names(&into), [".whimbrel-note"]);
@@ -53,14 +53,7 @@ fn the_next_receiver_removes_files_of_a_killed_one_that_cannot_be_continued() {
 async fn a_file_larger_than_the_disk_is_refused_before_the_transfer() {
     let dir = tempfile::tempdir().unwrap();
     let receiver = Receiver::start("127.0.0.1:0", dir.path(), &[]);
-    let mut header = vec![2, 1];
-    header.extend((1_u64 << 60).to_be_bytes());
-    header.extend(b"huge");
-    let header = Message {
-        ppid: 0x5748_4201,
-        ..Message::new(0, header)
-    };
-    let answer = answer_to(&receiver.addrs, vec![header]).await;
+    let answer = answer_to(&receiver.addrs, vec![header("huge", 1 << 60, false)]).await;
     assert!(
         answer.contains("cannot write huge: it has 1152921504606846976 bytes, and the disk has room for"),
         "{answer}"

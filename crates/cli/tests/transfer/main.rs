@@ -16,8 +16,8 @@ mod peer;
 mod relay;
 mod shutdown;
 
-use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -25,15 +25,33 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use whimbrel::{Message, Stack, StackConfig};
+use whimbrel_testkit::process::{InTime, LINE_LIMIT, Lines, Process, finish, list, wait};
 
 const WHIMBREL: &str = env!("CARGO_BIN_EXE_whimbrel");
 
-/// A running `whimbrel recv`, stopped at the end of the test.
+/// Waits for something that another end does.
+async fn in_time<T>(waiting: impl Future<Output = T>) -> T {
+    tokio::time::timeout(LINE_LIMIT, waiting).await.expect("in time")
+}
+
+/// A running `whimbrel recv`, stopped at the end of the test. Its first line has been read.
 struct Receiver {
-    child: Child,
+    process: Process,
     addrs: Vec<SocketAddr>,
-    /// Its standard error after its first line.
-    rest: BufReader<std::process::ChildStderr>,
+}
+
+impl Deref for Receiver {
+    type Target = Process;
+
+    fn deref(&self) -> &Process {
+        &self.process
+    }
+}
+
+impl DerefMut for Receiver {
+    fn deref_mut(&mut self) -> &mut Process {
+        &mut self.process
+    }
 }
 
 impl Receiver {
@@ -50,32 +68,17 @@ impl Receiver {
 
     /// Starts it with this standard output.
     fn spawn_onto(mut command: Command, stdout: Stdio) -> Self {
-        let mut child = command.stdout(stdout).stderr(Stdio::piped()).spawn().unwrap();
-        let mut rest = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        // Notes may precede it.
-        while !line.starts_with("listening on UDP ") {
-            line.clear();
-            assert!(rest.read_line(&mut line).unwrap() > 0, "it ended");
-        }
-        let (addrs, _) = line
-            .strip_prefix("listening on UDP ")
-            .and_then(|line| line.split_once(", SCTP port"))
-            .unwrap_or_else(|| panic!("{line}"));
-        Receiver {
-            child,
-            addrs: addrs.split(", ").map(|addr| addr.parse().unwrap()).collect(),
-            rest,
-        }
+        let mut process = Process::start(command.stdout(stdout));
+        let addrs = process.listening();
+        Receiver { process, addrs }
     }
 
     fn to(&self) -> String {
-        let addrs: Vec<String> = self.addrs.iter().map(ToString::to_string).collect();
-        addrs.join(",")
+        list(&self.addrs)
     }
 
     fn send(&self, file: &Path) -> Output {
-        sender(&self.to(), file).output().unwrap()
+        sender(&self.to(), file).output_in_time()
     }
 
     fn signal(&self, which: Signal) {
@@ -84,26 +87,17 @@ impl Receiver {
 
     /// Waits for its end. Returns exit code, standard output and standard error.
     fn end(mut self) -> (Option<i32>, String, String) {
-        let status = wait(&mut self.child);
+        let status = self.process.wait();
         let (_, out, err) = self.end_reading();
         (status, out, err)
     }
 
     /// Waits for its end while it reads its standard output.
     fn end_reading(mut self) -> (Option<i32>, String, String) {
-        let (mut out, mut err) = (String::new(), String::new());
-        if let Some(mut stdout) = self.child.stdout.take() {
-            stdout.read_to_string(&mut out).unwrap();
-        }
-        self.rest.read_to_string(&mut err).unwrap();
-        (wait(&mut self.child), out, err)
-    }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let stdout = self.child.stdout.take().map(Lines::of);
+        let out = stdout.map(|mut lines| lines.rest()).unwrap_or_default();
+        let err = self.errors.rest();
+        (self.process.wait(), out, err)
     }
 }
 
@@ -119,21 +113,6 @@ fn sender(to: &str, file: &Path) -> Command {
 
 fn signal(child: &Child, signal: Signal) {
     kill(Pid::from_raw(child.id() as i32), signal).unwrap();
-}
-
-/// Returns the exit code; a process that does not end within 30 s fails the test.
-fn wait(child: &mut Child) -> Option<i32> {
-    let start = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status.code();
-        }
-        if start.elapsed() > Duration::from_secs(30) {
-            let _ = child.kill();
-            panic!("the process did not end");
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -211,16 +190,13 @@ fn both_ends_may_name_a_scheme() {
     let file = from.path().join("marked");
     std::fs::write(&file, content(300_000)).unwrap();
     let receiver = Receiver::start("127.0.0.1:0", to.path(), &["--once", "--scheme", "ecn"]);
-    let sent = sender(&receiver.to(), &file)
-        .args(["--scheme", "ecn"])
-        .output()
-        .unwrap();
+    let sent = sender(&receiver.to(), &file).args(["--scheme", "ecn"]).output_in_time();
     assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
     assert_eq!(receiver.end().0, Some(0));
     assert_eq!(std::fs::read(to.path().join("marked")).unwrap(), content(300_000));
 
     for (name, problem) in [("magic", "there is no such scheme"), ("oracle", "from the simulator")] {
-        let wrong = sender("127.0.0.1:9", &file).args(["--scheme", name]).output().unwrap();
+        let wrong = sender("127.0.0.1:9", &file).args(["--scheme", name]).output_in_time();
         assert_eq!(wrong.status.code(), Some(2));
         let said = text(&wrong.stderr);
         assert!(
@@ -279,7 +255,7 @@ fn distinguishes_mistakes() {
         ("nonsense:x", &file, 2, "is not a UDP port"),
     ];
     for (to, file, code, words) in cases {
-        let sent = sender(to, file).output().unwrap();
+        let sent = sender(to, file).output_in_time();
         let printed = text(&sent.stderr);
         assert_eq!(sent.status.code(), Some(code), "{to} {file:?}: {printed}");
         assert!(
@@ -289,8 +265,7 @@ fn distinguishes_mistakes() {
     }
     let unwritable = Command::new(WHIMBREL)
         .args(["recv", "--listen", "127.0.0.1:0", "/proc/no/such"])
-        .output()
-        .unwrap();
+        .output_in_time();
     assert_eq!(unwritable.status.code(), Some(1));
     assert!(
         text(&unwritable.stderr).contains("cannot write into /proc/no/such"),
@@ -302,8 +277,7 @@ fn distinguishes_mistakes() {
     let busy = Command::new(WHIMBREL)
         .args(["recv", "--listen", &addr])
         .arg(dir.path())
-        .output()
-        .unwrap();
+        .output_in_time();
     assert_eq!(busy.status.code(), Some(1));
     assert!(
         text(&busy.stderr).contains(&format!("cannot bind UDP address {addr}")),
@@ -337,12 +311,13 @@ fn an_interrupted_sender_leaves_no_files() {
 fn an_interrupted_receiver_notifies_its_sender() {
     let dir = tempfile::tempdir().unwrap();
     let (file, into) = (dir.path().join("sparse"), dir.path().join("in"));
-    std::fs::File::create(&file).unwrap().set_len(1 << 30).unwrap();
+    // Takes many seconds to send.
+    std::fs::File::create(&file).unwrap().set_len(8 << 30).unwrap();
     let receiver = Receiver::start("127.0.0.1:0", &into, &[]);
     let sender = sender(&receiver.to(), &file).spawn().unwrap();
-    std::thread::sleep(Duration::from_millis(300));
+    leftovers::wait_for_part(&into);
     receiver.signal(Signal::SIGTERM);
-    let sent = sender.wait_with_output().unwrap();
+    let sent = finish(sender);
     assert_eq!(sent.status.code(), Some(1));
     assert!(
         text(&sent.stderr).contains("the receiver was interrupted"),
@@ -390,12 +365,12 @@ fn a_full_disk_is_reported_at_both_ends() {
 /// Returns the receiver's answer to these messages.
 async fn answer_to(to: &[SocketAddr], messages: Vec<Message>) -> String {
     let stack = Stack::toward(StackConfig::default(), to).unwrap();
-    let association = stack.connect(to, 5000).await.unwrap();
+    let association = in_time(stack.connect(to, 5000)).await.unwrap();
     for message in messages {
-        association.send(message).await.unwrap();
+        in_time(association.send(message)).await.unwrap();
     }
-    let answer = association.recv().await.unwrap().unwrap();
-    association.shutdown().await.unwrap();
+    let answer = in_time(association.recv()).await.unwrap().unwrap();
+    in_time(association.shutdown()).await.unwrap();
     text(&answer.data)
 }
 
@@ -407,16 +382,11 @@ async fn only_a_valid_header_counts_for_once() {
     let receiver = Receiver::start("127.0.0.1:0", &into, &["--once"]);
     // A peer that only completes the handshake, a peer that sends an invalid message, and a peer that disconnects.
     let stack = Stack::bind(StackConfig::local(["127.0.0.1:0".parse().unwrap()])).unwrap();
-    let silent = stack.connect(&receiver.addrs, 5000).await.unwrap();
+    let silent = in_time(stack.connect(&receiver.addrs, 5000)).await.unwrap();
     let answer = answer_to(&receiver.addrs, vec![Message::new(0, "GET / HTTP/1.1")]).await;
     assert!(answer.contains("a message of another protocol"), "{answer}");
-    drop(
-        Stack::toward(StackConfig::default(), &receiver.addrs)
-            .unwrap()
-            .connect(&receiver.addrs, 5000)
-            .await
-            .unwrap(),
-    );
+    let other = Stack::toward(StackConfig::default(), &receiver.addrs).unwrap();
+    drop(in_time(other.connect(&receiver.addrs, 5000)).await.unwrap());
     let sent = receiver.send(&file);
     assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
     let (code, out, err) = receiver.end();
@@ -435,7 +405,7 @@ fn a_wrong_sctp_port_is_refused_at_once() {
     std::fs::write(&file, "x").unwrap();
     let receiver = Receiver::start("127.0.0.1:0", &dir.path().join("in"), &[]);
     let start = Instant::now();
-    let sent = sender(&receiver.to(), &file).args(["--port", "5001"]).output().unwrap();
+    let sent = sender(&receiver.to(), &file).args(["--port", "5001"]).output_in_time();
     assert_eq!(sent.status.code(), Some(3), "{}", text(&sent.stderr));
     assert!(
         text(&sent.stderr).contains("connection refused"),

@@ -1,6 +1,6 @@
 //! Options about the association.
 
-use super::{Receiver, content, sender, text};
+use super::{InTime as _, Receiver, content, sender, text};
 
 #[test]
 fn fields_of_the_association_can_be_set_at_both_ends() {
@@ -18,7 +18,7 @@ fn fields_of_the_association_can_be_set_at_both_ends() {
     let mut more = vec!["--once"];
     more.extend(options);
     let receiver = Receiver::start("127.0.0.1:0", &dir.path().join("in"), &more);
-    let sent = sender(&receiver.to(), &file).args(options).output().unwrap();
+    let sent = sender(&receiver.to(), &file).args(options).output_in_time();
     assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
     assert_eq!(receiver.end().0, Some(0));
 }
@@ -39,7 +39,7 @@ fn reports_mistakes_in_settings() {
         (&["--buffer", "3 parsecs"], "is not a unit of size"),
     ];
     for (options, words) in cases {
-        let sent = sender("127.0.0.1:9", &file).args(options).output().unwrap();
+        let sent = sender("127.0.0.1:9", &file).args(options).output_in_time();
         let printed = text(&sent.stderr);
         assert_eq!(sent.status.code(), Some(2), "{options:?}: {printed}");
         assert!(

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::Signal;
 
-use super::{Receiver, WHIMBREL, content, sender, text};
+use super::{Receiver, WHIMBREL, content, finish, sender, text};
 
 /// Sends two files to a receiver with this standard output. Returns its exit code after Ctrl-C, and its standard error.
 fn two_files_arrive(stdout: Stdio) -> (Option<i32>, String) {
@@ -85,7 +85,7 @@ fn results_wait_for_a_reader_that_begins_late() {
         std::thread::sleep(Duration::from_millis(200));
     }
     std::thread::sleep(Duration::from_secs(3));
-    let sent = sending.wait_with_output().unwrap();
+    let sent = finish(sending);
     let (code, out, err) = receiver.end_reading();
     assert_eq!((sent.status.code(), text(&sent.stderr)), (Some(0), String::new()));
     assert_eq!(text(&sent.stdout).lines().count(), FILES + 1);
@@ -109,11 +109,8 @@ fn sender_succeeds_although_its_output_is_closed_or_full() {
     for (name, stdout, stderr) in outputs {
         let file = dir.path().join(name);
         std::fs::write(&file, content(1000)).unwrap();
-        let sent = sender(&receiver.to(), &file)
-            .stdout(stdout)
-            .stderr(stderr)
-            .output()
-            .unwrap();
+        let sending = sender(&receiver.to(), &file).stdout(stdout).stderr(stderr).spawn();
+        let sent = finish(sending.unwrap());
         assert_eq!(sent.status.code(), Some(0), "{name}: {}", text(&sent.stderr));
         if name == "warned" {
             let warned = text(&sent.stderr);
@@ -127,8 +124,6 @@ fn sender_succeeds_although_its_output_is_closed_or_full() {
 
 #[test]
 fn exit_code_of_an_error_does_not_depend_on_standard_error() {
-    let failed = sender("127.0.0.1:9", Path::new("/no/such/file"))
-        .stderr(full())
-        .output();
-    assert_eq!(failed.unwrap().status.code(), Some(1));
+    let failed = sender("127.0.0.1:9", Path::new("/no/such/file")).stderr(full()).spawn();
+    assert_eq!(finish(failed.unwrap()).status.code(), Some(1));
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use super::relay::{Network, join};
-use super::{Receiver, sender, text, wait};
+use super::{Receiver, finish, sender, text, wait};
 
 const SENDER: [&str; 2] = ["127.0.1.1", "127.0.1.2"];
 
@@ -81,7 +81,7 @@ fn a_transfer_continues_when_the_primary_path_fails() {
     let silence = transfer.longest_silence(14 << 20);
     assert!(silence < Duration::from_millis(2500), "nothing came for {silence:?}");
     assert_eq!(wait(&mut transfer.sender), Some(0));
-    let output = transfer.sender.wait_with_output().unwrap();
+    let output = finish(transfer.sender);
     let (code, _, err) = transfer.receiver.end();
     assert_eq!(code, Some(0), "{err}");
     assert_eq!(std::fs::metadata(transfer.into.join("sparse")).unwrap().len(), 24 << 20);
@@ -100,7 +100,7 @@ fn failure_and_recovery_of_a_path_are_reported_by_the_sender() {
     transfer.networks[0].cut(true);
     std::thread::sleep(Duration::from_millis(1500));
     transfer.networks[0].cut(false);
-    let output = transfer.sender.wait_with_output().unwrap();
+    let output = finish(transfer.sender);
     let printed = text(&output.stderr);
     assert!(
         printed.contains(" does not answer; data goes over other paths"),

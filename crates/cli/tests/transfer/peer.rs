@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use sha2::{Digest, Sha256};
 use whimbrel::{Association, Listener, Message, Stack, StackConfig};
 
-use super::{Receiver, sender, text};
+use super::{LINE_LIMIT, Receiver, in_time, sender, text, wait};
 
 /// Kinds of messages, by their payload protocol identifiers.
 pub(crate) const HEADER: u32 = 0x5748_4201;
@@ -21,8 +21,6 @@ pub(crate) const HAVE: u32 = HEADER + 6;
 pub(crate) const PREFIX: u32 = HEADER + 7;
 pub(crate) const FROM: u32 = HEADER + 8;
 pub(crate) const END: u32 = HEADER + 9;
-
-const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) fn message(ppid: u32, data: impl Into<Vec<u8>>) -> Message {
     Message {
@@ -66,10 +64,10 @@ pub(crate) struct Peer {
 /// Waits for the end of a process while the stack of this test runs. Returns its exit code and standard error.
 pub(crate) async fn end_of(mut child: Child) -> (Option<i32>, String) {
     let start = Instant::now();
-    while child.try_wait().unwrap().is_none() && start.elapsed() < PATIENCE {
+    while child.try_wait().unwrap().is_none() && start.elapsed() < LINE_LIMIT {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let code = super::wait(&mut child);
+    let code = wait(&mut child);
     let mut err = String::new();
     child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
     (code, err)
@@ -80,7 +78,7 @@ impl Peer {
     pub(crate) async fn connect(receiver: &Receiver) -> Self {
         let stack = Stack::toward(StackConfig::default(), &receiver.addrs).unwrap();
         Peer {
-            association: stack.connect(&receiver.addrs, 5000).await.unwrap(),
+            association: in_time(stack.connect(&receiver.addrs, 5000)).await.unwrap(),
             _stack: stack,
             _listener: None,
         }
@@ -97,7 +95,7 @@ impl Peer {
             .spawn()
             .unwrap();
         let peer = Peer {
-            association: listener.accept().await.unwrap(),
+            association: in_time(listener.accept()).await.unwrap(),
             _stack: listener.stack().clone(),
             _listener: Some(listener),
         };
@@ -105,13 +103,13 @@ impl Peer {
     }
 
     pub(crate) async fn say(&self, message: Message) {
-        self.association.send(message).await.unwrap();
+        in_time(self.association.send(message)).await.unwrap();
     }
 
     /// Returns kind and content of the next message.
     pub(crate) async fn hear(&self) -> (u32, Vec<u8>) {
-        let heard = tokio::time::timeout(PATIENCE, self.association.recv()).await;
-        let message = heard.expect("an answer").unwrap().expect("an answer");
+        let heard = in_time(self.association.recv()).await;
+        let message = heard.unwrap().expect("an answer");
         (message.ppid, message.data)
     }
 
@@ -135,7 +133,7 @@ impl Peer {
         loop {
             let (ppid, data) = self.hear().await;
             if ppid == FAILED {
-                let _ = tokio::time::timeout(PATIENCE, self.association.shutdown()).await;
+                let _ = in_time(self.association.shutdown()).await;
                 return text(&data);
             }
         }
@@ -144,7 +142,7 @@ impl Peer {
     /// Aborts the association and waits until that is done.
     pub(crate) async fn abort(self, reason: &str) {
         self.association.abort(reason);
-        self.association.closed().await;
+        in_time(self.association.closed()).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
