@@ -2,31 +2,37 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use whimbrel::{Association, Span};
+use whimbrel::{Association, AssociationError, CloseReason, Span};
 
 use crate::transfer::connect::Toward;
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
+use crate::transfer::frame::printable;
 use crate::transfer::interrupt::Interrupt;
+use crate::transfer::listen::LAST_PACKETS;
 use crate::transfer::options::Options;
 use crate::transfer::run::block_on;
 use crate::transfer::{address, listen, paths};
 use crate::tunnel::device::Device;
 use crate::tunnel::forward::{Allowed, Forward, Target, parse_allow, parse_forward};
 use crate::tunnel::link::Link;
-use crate::tunnel::mux::{Mux, Service};
+use crate::tunnel::lookups::Lookups;
+use crate::tunnel::mux::{Mux, Service, Trouble};
 use crate::tunnel::network::{Network, parse_network};
 use crate::tunnel::ports::Ports;
 use crate::tunnel::protocol::{Frame, MAX_MESSAGE, STREAMS, VERSION};
 
 /// How long the end of the association may take.
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(3);
+/// How long the server may take to accept the tunnel.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 /// Time before a client connects again, the first time and at most.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -166,15 +172,22 @@ async fn serve(args: &Args, console: &Console) -> Result<(), Failure> {
         allowed: Some(Arc::new(allowed)),
         device: device(args, console)?,
         udp_idle: args.udp_idle,
+        lookups: Lookups::default(),
     };
     let clients = Clients::default();
     let attend = |association| {
         let (service, clients) = (service.clone(), clients.clone());
         attend(association, service, clients, interrupt.clone(), console.clone())
     };
+    let stack = listener.stack().clone();
+    let mut serving = pin!(listen::serve(listener, false, &interrupt, console, attend));
     tokio::select! {
-        served = listen::serve(listener, false, &interrupt, console, attend) => served.map(drop),
-        failed = carry(service.device.as_ref()) => failed,
+        served = &mut serving => served.map(drop),
+        Err(failure) = carry(service.device.as_ref()) => {
+            clients.abort_all("the TUN device of the server has failed");
+            let _ = tokio::time::timeout(LAST_PACKETS, stack.wait_idle()).await;
+            Err(failure)
+        }
     }
 }
 
@@ -192,6 +205,11 @@ impl Clients {
                 device.detach(lost.number);
             }
         }
+    }
+
+    fn abort_all(&self, reason: &str) {
+        let clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        clients.values().for_each(|link| link.association.abort(reason));
     }
 
     fn leave(&self, number: u64) {
@@ -216,7 +234,9 @@ async fn attend(
         match association.recv().await? {
             Some(message) => match Frame::from_message(message) {
                 Ok(Frame::Hello(VERSION, token)) => Ok(token),
-                Ok(Frame::Hello(..)) => Err(Failure::file("it has another version of this program")),
+                Ok(Frame::Hello(version, _)) => Err(Failure::file(format!(
+                    "the client has version {version} of the tunnel's protocol, the server version {VERSION}"
+                ))),
                 _ => Err(Failure::file("it is not a tunnel")),
             },
             None => Err(Failure::file("it ended at once")),
@@ -226,8 +246,9 @@ async fn attend(
     let served = async {
         let token = greeting.await?;
         clients.enter(token, &mux.link, service.device.as_ref());
+        association.send(Frame::Accepted(VERSION).into_message()).await?;
         console.note(format!("{peer}: connected"));
-        mux.serve(&service).await
+        Ok::<_, Failure>(mux.serve(&service).await?)
     };
     tokio::select! {
         served = served => match served {
@@ -264,15 +285,22 @@ async fn connect(args: &Args, console: &Console) -> Result<(), Failure> {
             allowed: None,
             device: device(args, console)?,
             udp_idle: args.udp_idle,
+            lookups: Lookups::default(),
         },
         token: u128::from_be_bytes(token),
         current: watch::Sender::new(None),
+        has_no_device: watch::Sender::new(false),
     };
     let mut serving = JoinSet::new();
     ports.serve(&mut serving, &client.current.subscribe());
+    let mut staying = pin!(client.stay_connected());
     let outcome = tokio::select! {
-        ended = client.stay_connected() => ended,
-        failed = carry(client.service.device.as_ref()) => failed,
+        ended = &mut staying => ended,
+        Err(failure) = carry(client.service.device.as_ref()) => {
+            client.has_no_device.send_replace(true);
+            let _ = staying.await;
+            Err(failure)
+        }
     };
     serving.shutdown().await;
     outcome
@@ -287,6 +315,44 @@ struct Client<'a> {
     /// The same for all its associations.
     token: u128,
     current: watch::Sender<Option<Mux>>,
+    /// The TUN device has failed.
+    has_no_device: watch::Sender<bool>,
+}
+
+/// Why a client has no association any more.
+struct Lost {
+    failure: Failure,
+    /// When the server had accepted the tunnel, if it had.
+    connected: Option<Instant>,
+    what: &'static str,
+}
+
+impl From<Failure> for Lost {
+    fn from(failure: Failure) -> Self {
+        Lost {
+            failure,
+            connected: None,
+            what: "cannot connect",
+        }
+    }
+}
+
+impl Lost {
+    fn after(connected: Instant, served: Result<(), Trouble>) -> Self {
+        let what = match &served {
+            Err(Trouble::Protocol(_)) => "the server does not keep to the protocol",
+            _ => "the association is lost",
+        };
+        let ended = Failure {
+            code: 6,
+            message: "the server ended the association".to_owned(),
+        };
+        Lost {
+            failure: served.map_or_else(Failure::from, |()| ended),
+            connected: Some(connected),
+            what,
+        }
+    }
 }
 
 impl Client<'_> {
@@ -295,78 +361,125 @@ impl Client<'_> {
         let mut pause = FIRST_PAUSE;
         let mut was_connected = false;
         loop {
-            let mut connected = None;
-            let Err(failure) = self.session(&mut connected).await else {
+            let Err(lost) = self.session(was_connected).await else {
                 return Ok(());
             };
-            was_connected |= connected.is_some();
+            was_connected |= lost.connected.is_some();
             if !was_connected {
-                return Err(failure);
+                return Err(lost.failure);
             }
             if self.interrupt.is_asked() {
                 return Ok(());
             }
-            if connected.is_some_and(|at: Instant| at.elapsed() >= LONGEST_PAUSE) {
+            if lost.connected.is_some_and(|at| at.elapsed() >= LONGEST_PAUSE) {
                 pause = FIRST_PAUSE;
             }
-            let what = if connected.is_some() {
-                "the association is lost"
-            } else {
-                "cannot connect"
-            };
-            self.console.note(format!(
-                "{what}: {}; trying again in {} s",
-                failure.message,
-                pause.as_secs()
-            ));
+            let seconds = pause.as_secs();
+            let (what, why) = (lost.what, lost.failure.message);
+            self.console.note(format!("{what}: {why}; trying again in {seconds} s"));
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = self.interrupt.asked(1) => return Ok(()),
+                () = self.stopped() => return Ok(()),
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
-    /// Connects and serves the association until it ends. Ctrl-C is no error.
-    async fn session(&self, connected: &mut Option<Instant>) -> Result<(), Failure> {
+    /// Waits for Ctrl-C, or for a failure of the TUN device.
+    async fn stopped(&self) {
+        let mut has_no_device = self.has_no_device.subscribe();
+        tokio::select! {
+            () = self.interrupt.asked(1) => {}
+            // The sender lives as long as `self`.
+            _ = has_no_device.wait_for(|has_none| *has_none) => {}
+        }
+    }
+
+    /// Connects and serves the association until it ends. Ctrl-C is no error once the server has accepted the tunnel.
+    async fn session(&self, is_again: bool) -> Result<(), Lost> {
         let Args {
             to, toward, options, ..
         } = self.args;
         // With new sockets, as local addresses may have changed.
         let stack = toward.stack(to, options, STREAMS)?;
-        let connecting = toward.connect(&stack, to, options, &self.interrupt, self.console);
-        let association = connecting.await?;
-        association
-            .send(Frame::Hello(VERSION, self.token).into_message())
-            .await?;
+        let connecting = async {
+            if is_again {
+                toward
+                    .connect_again(&stack, to, options, &self.interrupt, self.console)
+                    .await
+            } else {
+                toward.connect(&stack, to, options, &self.interrupt, self.console).await
+            }
+        };
+        let association = tokio::select! {
+            connected = connecting => connected?,
+            () = self.stopped() => return Err(interrupted().into()),
+        };
+        let accepted = tokio::select! {
+            accepted = self.greet(&association) => accepted,
+            () = self.stopped() => Err(interrupted()),
+        };
+        let outcome = match accepted {
+            Ok(()) => self.carry(&association).await,
+            Err(failure) => Err(failure.into()),
+        };
+        if outcome.is_ok() && !*self.has_no_device.borrow() {
+            tokio::select! {
+                _ = tokio::time::timeout(FAREWELL_PATIENCE, association.shutdown()) => {}
+                () = self.interrupt.asked(2) => {}
+            }
+        }
+        association.abort(if *self.has_no_device.borrow() {
+            "the TUN device of the client has failed"
+        } else {
+            "the tunnel has ended"
+        });
+        let _ = tokio::time::timeout(FAREWELL_PATIENCE, stack.wait_idle()).await;
+        outcome
+    }
+
+    /// Asks the server for a tunnel.
+    async fn greet(&self, association: &Association) -> Result<(), Failure> {
+        let hello = Frame::Hello(VERSION, self.token).into_message();
+        association.send(hello).await?;
+        match tokio::time::timeout(ANSWER_PATIENCE, association.recv()).await {
+            Ok(Ok(answer)) => match answer.map(Frame::from_message) {
+                Some(Ok(Frame::Accepted(VERSION))) => Ok(()),
+                _ => Err(Failure::file("the other end is not `whimbrel tunnel --server`")),
+            },
+            Ok(Err(AssociationError::Closed(CloseReason::AbortedByPeer { reason, .. }))) => Err(Failure::file(
+                format!("the other end refused the tunnel: {}", printable(&reason)),
+            )),
+            Ok(Err(error)) => Err(error.into()),
+            Err(_) => Err(Failure::timed_out(
+                "the other end does not accept the tunnel; is it `whimbrel tunnel --server`?",
+            )),
+        }
+    }
+
+    /// Carries everything over an association until it ends, or until Ctrl-C.
+    async fn carry(&self, association: &Association) -> Result<(), Lost> {
         let mux = Mux::new(association.clone(), self.console);
         if let Some(device) = &self.service.device {
             device.attach(&mux.link);
         }
         self.console.note("connected");
-        *connected = Some(Instant::now());
+        let connected = Instant::now();
         self.current.send_replace(Some(mux.clone()));
         let outcome = tokio::select! {
-            served = mux.serve(&self.service) => served.and(Err(Failure {
-                code: 6,
-                message: "the server ended the association".to_owned(),
-            })),
-            () = self.interrupt.asked(1) => Ok(()),
-            never = paths::watch(&association, self.console) => match never {},
+            served = mux.serve(&self.service) => Err(Lost::after(connected, served)),
+            () = self.stopped() => Ok(()),
+            never = paths::watch(association, self.console) => match never {},
         };
         self.current.send_replace(None);
         mux.end();
         if let Some(device) = &self.service.device {
             device.detach(mux.link.number);
         }
-        if outcome.is_ok() {
-            tokio::select! {
-                _ = tokio::time::timeout(FAREWELL_PATIENCE, association.shutdown()) => {}
-                () = self.interrupt.asked(2) => {}
-            }
-        }
-        association.abort("the tunnel has ended");
-        let _ = tokio::time::timeout(FAREWELL_PATIENCE, stack.wait_idle()).await;
         outcome
     }
+}
+
+fn interrupted() -> Failure {
+    Failure::interrupted("interrupted before the connection was made")
 }

@@ -15,6 +15,16 @@ use super::options::Options;
 const SILENCE: Duration = Duration::from_secs(2);
 /// With a key, time after which the other end is taken to have another one, unless given.
 const KEY_PATIENCE: Span = Span::from_secs(10);
+/// What is known of the key of this end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Key {
+    None,
+    /// The other end may have another one.
+    Doubtful,
+    /// The other end has accepted it before.
+    Accepted,
+}
+
 const OTHER_KEY: &str = "an end that has another key does not answer";
 
 /// Options of the end that connects.
@@ -24,7 +34,7 @@ pub(crate) struct Toward {
     #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = address::parse_local)]
     local: Vec<SocketAddr>,
     /// End if the other end has not accepted the association after this time. Default: 10 s with --key, because an end with another key
-    /// does not answer; otherwise after all INIT retransmissions, about 31 s
+    /// does not answer; otherwise, and where the key was accepted before, after all INIT retransmissions, about 31 s
     #[arg(long, value_name = "TIME")]
     connect_timeout: Option<Span>,
 }
@@ -58,22 +68,56 @@ impl Toward {
         interrupt: &Interrupt,
         console: &Console,
     ) -> Result<Association, Failure> {
-        let has_key = options.key.is_some();
+        let key = if options.key.is_some() {
+            Key::Doubtful
+        } else {
+            Key::None
+        };
+        self.attempt(stack, to, options, key, interrupt, console).await
+    }
+
+    /// As [`connect`](Self::connect), to an end that has accepted an association before: its silence has other reasons than the key.
+    pub(crate) async fn connect_again(
+        &self,
+        stack: &Stack,
+        to: &[SocketAddr],
+        options: &Options,
+        interrupt: &Interrupt,
+        console: &Console,
+    ) -> Result<Association, Failure> {
+        let key = if options.key.is_some() {
+            Key::Accepted
+        } else {
+            Key::None
+        };
+        self.attempt(stack, to, options, key, interrupt, console).await
+    }
+
+    async fn attempt(
+        &self,
+        stack: &Stack,
+        to: &[SocketAddr],
+        options: &Options,
+        key: Key,
+        interrupt: &Interrupt,
+        console: &Console,
+    ) -> Result<Association, Failure> {
         tokio::select! {
-            connected = stack.connect(to, options.port) => connected.map_err(|error| explain_key(error, has_key)),
-            never = note_silence(has_key, console) => match never {},
-            failure = self.give_up(has_key) => Err(failure),
+            connected = stack.connect(to, options.port) => connected.map_err(|error| explain_key(error, key)),
+            never = note_silence(key, console) => match never {},
+            failure = self.give_up(key) => Err(failure),
             () = interrupt.asked(1) => Err(Failure::interrupted("interrupted before the connection was made")),
         }
     }
 
     /// Returns the failure once the other end has been silent for too long.
-    async fn give_up(&self, has_key: bool) -> Failure {
-        let Some(patience) = self.connect_timeout.or(has_key.then_some(KEY_PATIENCE)) else {
+    async fn give_up(&self, key: Key) -> Failure {
+        let is_doubtful = key == Key::Doubtful;
+        let Some(patience) = self.connect_timeout.or(is_doubtful.then_some(KEY_PATIENCE)) else {
             return std::future::pending().await;
         };
         tokio::time::sleep(Duration::from_nanos(patience.as_nanos())).await;
-        let cause = if has_key {
+        let cause = if is_doubtful {
             format!(
                 "the other end does not accept the key: {OTHER_KEY} (no association after {patience}; --connect-timeout)"
             )
@@ -85,8 +129,8 @@ impl Toward {
 }
 
 /// Says soon why there may be no answer: an end discards what another key has authenticated (RFC 4895 §6.3).
-async fn note_silence(has_key: bool, console: &Console) -> std::convert::Infallible {
-    if has_key {
+async fn note_silence(key: Key, console: &Console) -> std::convert::Infallible {
+    if key == Key::Doubtful {
         tokio::time::sleep(SILENCE).await;
         console.note(format!("no answer yet: {OTHER_KEY}"));
     }
@@ -94,13 +138,15 @@ async fn note_silence(has_key: bool, console: &Console) -> std::convert::Infalli
 }
 
 /// A failure to connect, with the remedy if one end has no key or another one.
-fn explain_key(error: ConnectError, has_key: bool) -> Failure {
+fn explain_key(error: ConnectError, key: Key) -> Failure {
     let text = error.to_string();
-    let remedy = match has_key {
-        true if matches!(error, ConnectError::TimedOut(_)) => OTHER_KEY,
-        true if text.contains("required authentication") => "the other end uses no key: start it with --key FILE",
+    let remedy = match key {
+        Key::Doubtful if matches!(error, ConnectError::TimedOut(_)) => OTHER_KEY,
+        Key::Doubtful | Key::Accepted if text.contains("required authentication") => {
+            "the other end uses no key: start it with --key FILE"
+        }
         // RFC 4895 §6.1: what the INIT lacks is the parameters of authentication.
-        false if text.contains("missing mandatory parameter") => "the other end needs --key FILE",
+        Key::None if text.contains("missing mandatory parameter") => "the other end needs --key FILE",
         _ => return error.into(),
     };
     let failure = Failure::from(error);

@@ -222,9 +222,17 @@ impl Flows {
         }
     }
 
-    /// Removes the flows that have not been used for a time. Returns their numbers.
+    /// Removes the flows that have not been used for a time. Those that were refused stay as long as they rest. Returns their numbers.
     pub(crate) fn remove_idle(&mut self, idle: Duration, now: Instant) -> Vec<u32> {
-        let is_idle = |flow: &Flow| now.duration_since(flow.used) >= idle;
+        let is_idle = |flow: &Flow| {
+            let idle = match flow.end {
+                End::Source {
+                    stage: Stage::Refused, ..
+                } => idle.max(REFUSAL),
+                _ => idle,
+            };
+            now.duration_since(flow.used) >= idle
+        };
         let numbers = self
             .open
             .iter()
@@ -242,27 +250,6 @@ impl Flows {
         self.open.clear();
         self.by_source.clear();
     }
-}
-
-/// Returns a socket that exchanges datagrams with a target.
-pub(crate) async fn connect(target: &Target) -> std::io::Result<UdpSocket> {
-    let mut failed = std::io::Error::new(std::io::ErrorKind::NotFound, "the host has no address");
-    for addr in tokio::net::lookup_host((target.host.as_str(), target.port)).await? {
-        let any: SocketAddr = match addr {
-            SocketAddr::V4(_) => (std::net::Ipv4Addr::UNSPECIFIED, 0).into(),
-            SocketAddr::V6(_) => (std::net::Ipv6Addr::UNSPECIFIED, 0).into(),
-        };
-        let connected = async {
-            let socket = UdpSocket::bind(any).await?;
-            socket.connect(addr).await?;
-            Ok(socket)
-        };
-        match connected.await {
-            Ok(socket) => return Ok(socket),
-            Err(error) => failed = error,
-        }
-    }
-    Err(failed)
 }
 
 #[cfg(test)]
@@ -338,6 +325,11 @@ mod tests {
         let (mut flows, port) = (Flows::default(), port(&runtime));
         flows.add_source(7, port.clone(), source(1), start);
         assert_eq!(flows.on_close(7, true, start), Some(port.target));
+        assert!(
+            flows
+                .remove_idle(Duration::from_secs(1), start + REFUSAL / 2)
+                .is_empty()
+        );
         assert_eq!(flows.on_local(0, source(1), start + REFUSAL / 2), Sending::Not);
         assert_eq!(flows.on_local(0, source(1), start + REFUSAL), Sending::OnNewFlow);
         assert_eq!(flows.on_close(7, true, start), None);

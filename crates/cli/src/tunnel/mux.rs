@@ -8,14 +8,17 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use whimbrel::Association;
+use whimbrel::{Association, AssociationError};
 
 use super::channel::{self, Channel, Connection, Entry};
 use super::device::Device;
-use super::flows::{self, Flows, Queued, Sending, UdpPort};
+use super::flows::{Flows, Queued, Sending, UdpPort};
 use super::forward::{Allowed, Protocol, Target};
 use super::link::Link;
+use super::lookups::Lookups;
 use super::protocol::{Frame, datagram_message};
+use super::remote::Remote;
+use super::reports::Reports;
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::frame::printable;
@@ -24,8 +27,6 @@ use crate::transfer::frame::printable;
 const MAX_CHANNELS: usize = 256;
 /// How long a connection to a target may take.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
-/// After an error of a socket, such as that nothing listens at the target.
-const ERROR_PAUSE: Duration = Duration::from_millis(10);
 /// Time between two reports that clients use the same address.
 const CONTEST_PAUSE: Duration = Duration::from_secs(60);
 
@@ -34,7 +35,7 @@ const CONTEST_PAUSE: Duration = Duration::from_secs(60);
 pub(crate) struct Mux {
     pub(crate) link: Link,
     channels: Arc<Mutex<Channels>>,
-    console: Console,
+    reports: Reports,
 }
 
 #[derive(Debug, Default)]
@@ -70,19 +71,45 @@ pub(crate) struct Service {
     pub(crate) device: Option<Arc<Device>>,
     /// Flows end after this time without datagrams.
     pub(crate) udp_idle: Duration,
+    pub(crate) lookups: Lookups,
 }
 
 /// Tasks for the peer, which end with the association.
-#[derive(Default)]
 struct Tasks {
     /// Of TCP connections.
     channels: JoinSet<()>,
     /// Of an address that another client has.
     contest: JoinSet<()>,
+    /// The part of the lookups that is for the peer.
+    lookups: Lookups,
 }
 
-fn wrong(what: &str) -> Failure {
-    Failure::file(format!("the other end sent {what}"))
+/// Why an association is served no longer.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// It has failed.
+    Association(AssociationError),
+    /// The peer has broken the protocol.
+    Protocol(String),
+}
+
+impl From<AssociationError> for Trouble {
+    fn from(error: AssociationError) -> Self {
+        Trouble::Association(error)
+    }
+}
+
+impl From<Trouble> for Failure {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Association(error) => error.into(),
+            Trouble::Protocol(what) => Failure::file(what),
+        }
+    }
+}
+
+fn wrong(what: &str) -> Trouble {
+    Trouble::Protocol(format!("the other end sent {what}"))
 }
 
 impl Mux {
@@ -90,7 +117,7 @@ impl Mux {
         Mux {
             link: Link::new(association),
             channels: Arc::default(),
-            console: console.clone(),
+            reports: Reports::new(console),
         }
     }
 
@@ -104,7 +131,7 @@ impl Mux {
         let channel = {
             let mut channels = self.lock();
             if channels.open.len() >= MAX_CHANNELS {
-                self.console.note(format!(
+                self.reports.note(format!(
                     "warning: a connection was refused: there are {MAX_CHANNELS} already"
                 ));
                 return;
@@ -116,7 +143,7 @@ impl Mux {
         };
         let number = channel.number();
         if let Err(why) = self.open_and_run(channel, connection, target).await {
-            self.console.note(format!("connection to {target}: {why}"));
+            self.reports.note(format!("connection to {target}: {why}"));
         }
         self.forget(number);
     }
@@ -142,8 +169,12 @@ impl Mux {
     ///
     /// # Errors
     /// Returns an error if the association fails, or if the peer breaks the protocol.
-    pub(crate) async fn serve(&self, service: &Service) -> Result<(), Failure> {
-        let mut tasks = Tasks::default();
+    pub(crate) async fn serve(&self, service: &Service) -> Result<(), Trouble> {
+        let mut tasks = Tasks {
+            channels: JoinSet::new(),
+            contest: JoinSet::new(),
+            lookups: service.lookups.of_client(),
+        };
         let mut sweep = tokio::time::interval(service.udp_idle / 4);
         loop {
             tokio::select! {
@@ -160,7 +191,7 @@ impl Mux {
         }
     }
 
-    async fn on_frame(&self, frame: Frame, service: &Service, tasks: &mut Tasks) -> Result<(), Failure> {
+    async fn on_frame(&self, frame: Frame, service: &Service, tasks: &mut Tasks) -> Result<(), Trouble> {
         match frame {
             Frame::Packet(packet) => {
                 if let Some(device) = &service.device
@@ -178,7 +209,7 @@ impl Mux {
                 Some(allowed) => self.on_open(number, target, allowed, tasks).await,
                 None => Err(wrong("a request to connect")),
             },
-            Frame::Hello(..) => Err(wrong("a second greeting")),
+            Frame::Hello(..) | Frame::Accepted(_) => Err(wrong("a second greeting")),
             Frame::Opened(_) if service.allowed.is_some() => Err(wrong("an answer to no request")),
             Frame::Close(number, why) => {
                 self.on_close(number, why);
@@ -212,12 +243,13 @@ impl Mux {
         if let Some(entry) = channels.open.remove(&number) {
             entry.close(why);
         } else if let Some(target) = channels.flows.on_close(number, !why.is_empty(), Instant::now()) {
-            self.console.note(format!("datagrams to {target}: {why}"));
+            self.reports.note(format!("datagrams to {target}: {why}"));
         }
     }
 
     /// Ends all channels.
     pub(crate) fn end(&self) {
+        self.reports.end();
         let mut channels = self.lock();
         channels.open.clear();
         channels.flows.clear();
@@ -230,7 +262,7 @@ impl Mux {
         target: String,
         allowed: &Arc<Allowed>,
         tasks: &mut Tasks,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Trouble> {
         while tasks.channels.try_join_next().is_some() {}
         let refusal = {
             let mut channels = self.lock();
@@ -241,8 +273,9 @@ impl Mux {
                 Ok(target) if target.protocol == Protocol::Udp => {
                     let replaced = channels.flows.make_room();
                     channels.flows.add_target(number, Instant::now(), |queue| {
-                        let mux = self.clone();
-                        tokio::spawn(async move { mux.serve_flow(number, &target, queue).await }).abort_handle()
+                        let (mux, lookups) = (self.clone(), tasks.lookups.clone());
+                        tokio::spawn(async move { mux.serve_flow(number, &target, queue, &lookups).await })
+                            .abort_handle()
                     });
                     drop(channels);
                     replaced.into_iter().for_each(|number| self.close_flow(number));
@@ -260,14 +293,14 @@ impl Mux {
         };
         match refusal {
             Ok((target, channel)) => {
-                let mux = self.clone();
+                let (mux, lookups) = (self.clone(), tasks.lookups.clone());
                 tasks.channels.spawn(async move {
-                    mux.connect_and_run(channel, &target).await;
+                    mux.connect_and_run(channel, &target, &lookups).await;
                     mux.forget(number);
                 });
             }
             Err(why) => {
-                self.console
+                self.reports
                     .note(format!("refused a connection to {}: {why}", printable(&target)));
                 let refusal = Frame::Close(number, why).into_message();
                 self.link.association.send(refusal).await?;
@@ -276,8 +309,8 @@ impl Mux {
         Ok(())
     }
 
-    async fn connect_and_run(&self, channel: Channel, target: &Target) {
-        let connecting = TcpStream::connect((target.host.as_str(), target.port));
+    async fn connect_and_run(&self, channel: Channel, target: &Target, lookups: &Lookups) {
+        let connecting = async { TcpStream::connect(&lookups.addrs(target).await?[..]).await };
         let connected = in_time(connecting).await;
         let answer = match &connected {
             Ok(_) => Frame::Opened(channel.number()),
@@ -289,7 +322,7 @@ impl Mux {
         }
         match connected {
             Ok(connection) => channel.run(connection).await,
-            Err(why) => self.console.note(format!("cannot connect to {target}: {why}")),
+            Err(why) => self.reports.note(format!("cannot connect to {target}: {why}")),
         }
     }
 
@@ -321,12 +354,13 @@ impl Mux {
     }
 
     /// Exchanges datagrams with a target.
-    async fn serve_flow(&self, number: u32, target: &Target, mut queue: mpsc::Receiver<Queued>) {
-        let socket = match in_time(flows::connect(target)).await {
-            Ok(socket) => socket,
+    async fn serve_flow(&self, number: u32, target: &Target, mut queue: mpsc::Receiver<Queued>, lookups: &Lookups) {
+        let opening = async { Remote::open(lookups.addrs(target).await?).await };
+        let mut remote = match in_time(opening).await {
+            Ok(remote) => remote,
             Err(why) => {
                 let why = format!("cannot reach {target}: {why}");
-                self.console.note(&why);
+                self.reports.note(&why);
                 let _ = self
                     .link
                     .association
@@ -340,19 +374,28 @@ impl Mux {
             return;
         }
         let mut buffer = vec![0; 65_536];
+        let mut is_reported = false;
         loop {
-            tokio::select! {
-                received = socket.recv(&mut buffer) => match received {
+            let outcome = tokio::select! {
+                received = remote.receive(&mut buffer) => match received {
                     Ok(len) => {
+                        remote.on_answer();
                         self.lock().flows.on_answer(number, Instant::now());
                         self.link.offer(|| datagram_message(number, &buffer[..len], true));
+                        Ok(())
                     }
-                    Err(_) => tokio::time::sleep(ERROR_PAUSE).await,
+                    Err(error) => remote.on_error(error).await,
                 },
                 queued = queue.recv() => match queued {
-                    Some(queued) => drop(socket.send(&queued.datagram).await),
+                    Some(queued) => remote.send(queued.datagram).await,
                     None => return,
                 },
+            };
+            // The program may listen later.
+            if let Err(error) = outcome
+                && !std::mem::replace(&mut is_reported, true)
+            {
+                self.reports.note(format!("cannot reach {target}: {error}"));
             }
         }
     }
@@ -371,7 +414,7 @@ impl Mux {
         }
         let peer = self.link.association.peer_addrs();
         let peer = peer.first().map_or_else(|| "?".to_owned(), ToString::to_string);
-        self.console.note(format!(
+        self.reports.note(format!(
             "{peer}: packets from {addr} are discarded: the address belongs to another client"
         ));
         tasks.contest.spawn(async move {

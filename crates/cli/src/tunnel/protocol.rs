@@ -1,8 +1,8 @@
 //! The messages of a tunnel.
 //!
-//! The connecting end begins with `Hello`, which has a token that it keeps when it connects again. It opens a channel for each TCP
-//! connection and for each flow of UDP datagrams, with a number that it chooses: it sends `Open` with the target; the listening end
-//! answers with `Opened` or `Close`.
+//! The connecting end begins with `Hello`, which has a token that it keeps when it connects again. The listening end answers with
+//! `Accepted`, or ends the association with the reason. Then the connecting end opens a channel for each TCP connection and for each flow of
+//! UDP datagrams, with a number that it chooses: it sends `Open` with the target; the listening end answers with `Opened` or `Close`.
 //!
 //! `Data` of a TCP connection is limited by credit: each end may send [`WINDOW`] bytes, and more as far as `Credit` allows. A message
 //! uses at least [`LEAST_CHARGE`] bytes of it, so that small ones fill no memory. `Eof` ends one direction, `Close` the channel at once.
@@ -35,7 +35,7 @@ const TARGET_BYTES: usize = 300;
 pub(crate) const LEAST_CHARGE: u32 = 128;
 
 /// Version of this protocol.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +51,8 @@ pub(crate) enum Frame {
     /// With the version of this protocol and the token of the client; the token of another version is 0.
     Hello(u32, u128),
     Datagram(u32, Bytes),
+    /// With the version of this protocol: the answer to `Hello`.
+    Accepted(u32),
 }
 
 /// Returns the stream of a channel.
@@ -107,6 +109,7 @@ impl Frame {
             Frame::Packet(packet) => packet_message(packet),
             Frame::Hello(version, token) => message(7, version, &token.to_be_bytes()),
             Frame::Datagram(flow, datagram) => datagram_message(flow, &datagram, true),
+            Frame::Accepted(version) => message(9, version, &[]),
         }
     }
 
@@ -117,7 +120,7 @@ impl Frame {
         if kind == 6 {
             return Ok(Frame::Packet(data));
         }
-        if kind > 8 {
+        if kind > 9 {
             return Err("a message of another protocol");
         }
         let (number, _) = data
@@ -144,6 +147,7 @@ impl Frame {
                 Frame::Hello(channel, u128::from_be_bytes(token))
             }
             8 => Frame::Datagram(channel, rest),
+            9 => Frame::Accepted(channel),
             _ => Frame::Close(channel, printable(&String::from_utf8_lossy(&rest))),
         })
     }
@@ -178,6 +182,7 @@ mod tests {
             Frame::Packet(Bytes::from_static(&[0x45, 0])),
             Frame::Hello(VERSION, 1 << 100),
             Frame::Datagram(7, Bytes::new()),
+            Frame::Accepted(VERSION),
         ] {
             let message = frame.clone().into_message();
             assert!(message.stream < STREAMS);
@@ -202,9 +207,9 @@ mod tests {
         assert_eq!(parse(0, &[b'x'; 400]), Err("a target that is too long"));
         assert_eq!(parse(0, b"1234\xff"), Err("a target that is not UTF-8"));
         assert_eq!(parse(3, b"1234567"), Err("a number of another length"));
-        assert_eq!(parse(7, b"\0\0\0\x0212345678"), Err("a greeting of another length"));
+        assert_eq!(parse(7, b"\0\0\0\x0312345678"), Err("a greeting of another length"));
         assert_eq!(parse(7, b"\0\0\0\x01"), Ok(Frame::Hello(1, 0)));
-        assert_eq!(parse(9, b"12345678"), Err("a message of another protocol"));
+        assert_eq!(parse(10, b"12345678"), Err("a message of another protocol"));
         assert_eq!(parse(u32::MAX, b"12345678"), Err("a message of another protocol"));
     }
 }

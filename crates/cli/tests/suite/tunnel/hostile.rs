@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use whimbrel::{Association, AssociationConfig, AssociationError, CloseReason, Message, Stack, StackConfig};
 
-use super::{End, server};
+use whimbrel_testkit::process::Process;
+
+use super::server;
+use crate::support::in_time;
 
 /// The message types of the protocol, which are the last byte of the payload protocol identifier.
 const OPEN: u32 = 0;
@@ -15,9 +18,10 @@ const DATA: u32 = 2;
 const EOF: u32 = 4;
 const CLOSE: u32 = 5;
 const HELLO: u32 = 7;
+const ACCEPTED: u32 = 9;
 
 const BASE: u32 = 0x5748_5401;
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// A target that reads and is silent.
 fn sink() -> String {
@@ -37,7 +41,20 @@ struct Peer {
 }
 
 impl Peer {
+    /// A client that the server has accepted.
     async fn connect(addrs: &str) -> Self {
+        Self::with_token(addrs, [0; 16]).await
+    }
+
+    async fn with_token(addrs: &str, token: [u8; 16]) -> Self {
+        let peer = Self::silent(addrs).await;
+        peer.send(HELLO, VERSION, &token).await;
+        assert_eq!(peer.expect(ACCEPTED).await, VERSION);
+        peer
+    }
+
+    /// A client that has not greeted.
+    async fn silent(addrs: &str) -> Self {
         let to: Vec<SocketAddr> = addrs.split(',').map(|addr| addr.parse().expect("an address")).collect();
         let config = StackConfig {
             association: AssociationConfig {
@@ -47,13 +64,11 @@ impl Peer {
             ..StackConfig::default()
         };
         let stack = Stack::toward(config, &to).expect("bound");
-        let association = stack.connect(&to, 5000).await.expect("connected");
-        let peer = Peer {
+        let association = in_time(stack.connect(&to, 5000)).await.expect("connected");
+        Peer {
             association,
             _stack: stack,
-        };
-        peer.send(HELLO, VERSION, &[0; 16]).await;
-        peer
+        }
     }
 
     async fn send(&self, kind: u32, channel: u32, rest: &[u8]) {
@@ -62,13 +77,14 @@ impl Peer {
             ..Message::new((channel % 64) as u16, [&channel.to_be_bytes()[..], rest].concat())
         };
         // The server may have ended the association already.
-        let _ = self.association.send(message).await;
+        let _ = in_time(self.association.send(message)).await;
     }
 
     /// Waits for a message of this type. Returns the channel.
     async fn expect(&self, kind: u32) -> u32 {
         loop {
-            let message = self.association.recv().await.expect("open").expect("a message");
+            let message = in_time(self.association.recv()).await;
+            let message = message.expect("open").expect("a message");
             if message.ppid == BASE + kind {
                 return u32::from_be_bytes(message.data[..4].try_into().expect("a number"));
             }
@@ -92,7 +108,7 @@ impl Peer {
     }
 }
 
-fn with_peer<F: Future<Output = ()>>(test: impl FnOnce(Peer, String, End) -> F) {
+fn with_peer<F: Future<Output = ()>>(test: impl FnOnce(Peer, String, Process) -> F) {
     let target = sink();
     let (server, addrs) = server(&["--allow", &target]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -193,4 +209,60 @@ fn numbers_of_closed_channels_may_be_used_again() {
         peer.send(DATA, 9, b"x").await;
         assert!(peer.reason().await.contains("after the end"));
     });
+}
+
+#[tokio::test]
+async fn a_client_of_another_version_is_refused() {
+    let (_server, addrs) = server(&["--allow", "any"]);
+    let peer = Peer::silent(&addrs).await;
+    peer.send(HELLO, VERSION + 1, &[0; 16]).await;
+    let said = peer.reason().await;
+    assert!(
+        said.contains("the client has version 4 of the tunnel's protocol, the server version 3"),
+        "{said}"
+    );
+}
+
+#[tokio::test]
+async fn a_client_that_returns_with_its_token_ends_its_earlier_association() {
+    let (_server, addrs) = server(&["--allow", "any"]);
+    let lost = Peer::with_token(&addrs, [7; 16]).await;
+    let other = Peer::with_token(&addrs, [8; 16]).await;
+    let back = Peer::with_token(&addrs, [7; 16]).await;
+    let said = lost.reason().await;
+    assert!(said.contains("its client has connected again"), "{said}");
+    // The end of the earlier one does not affect the later one, nor those of other clients.
+    let target = sink();
+    for peer in [&back, &other] {
+        peer.send(OPEN, 9, target.as_bytes()).await;
+        assert_eq!(peer.expect(OPENED).await, 9);
+    }
+    // It is known by its later one now.
+    let _again = Peer::with_token(&addrs, [7; 16]).await;
+    let said = back.reason().await;
+    assert!(said.contains("its client has connected again"), "{said}");
+}
+
+#[tokio::test]
+async fn requests_that_are_refused_do_not_fill_the_log() {
+    let (mut server, addrs) = server(&["--allow", "localhost:9"]);
+    let peer = Peer::connect(&addrs).await;
+    for channel in 0..2000 {
+        peer.send(OPEN, channel, b"localhost:10").await;
+    }
+    for _ in 0..2000 {
+        peer.expect(CLOSE).await;
+    }
+    let _ = in_time(peer.association.shutdown()).await;
+    server.signal("-INT");
+    let said = server.errors.rest();
+    let refused = said
+        .lines()
+        .filter(|line| line.contains("refused a connection"))
+        .count();
+    assert!((1..100).contains(&refused), "{refused}");
+    let left_out = said
+        .lines()
+        .filter_map(|line| line.split_once(" more messages")?.0.parse::<usize>().ok());
+    assert_eq!(refused + left_out.sum::<usize>(), 2000, "{said}");
 }

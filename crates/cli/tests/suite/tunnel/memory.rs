@@ -1,13 +1,14 @@
 //! The memory of a tunnel whose path stalls.
 
 use std::io::Write;
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use super::{End, echo, tunnel};
+use whimbrel_testkit::process::Process;
+
+use super::{connect, echo, tunnel};
 
 /// The memory that a process has asked for, in bytes.
-fn memory(end: &End) -> u64 {
+fn memory(end: &Process) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", end.child.id())).expect("a process");
     let line = status
         .lines()
@@ -22,7 +23,7 @@ fn memory(end: &End) -> u64 {
 fn single_bytes_that_wait_for_a_stalled_path_take_little_memory() {
     let target = format!("127.0.0.1:{}", echo());
     let (server, client, port) = tunnel(&target, &target);
-    let mut tcp = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+    let mut tcp = connect(port);
     tcp.set_nodelay(true).expect("a socket");
     tcp.write_all(b"x").expect("sent");
     std::thread::sleep(Duration::from_millis(200));

@@ -3,76 +3,30 @@
 mod hostile;
 mod memory;
 mod reconnect;
+mod refused;
 mod resets;
 mod udp;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-const WHIMBREL: &str = env!("CARGO_BIN_EXE_whimbrel");
+use whimbrel_testkit::process::{InTime as _, LINE_LIMIT, Process, list};
 
-/// An end of a tunnel, stopped at the end of the test.
-struct End {
-    child: Child,
-    errors: BufReader<ChildStderr>,
+use crate::support::WHIMBREL;
+
+/// Starts an end of a tunnel, which is stopped at the end of the test.
+fn start(args: &[&str]) -> Process {
+    Process::start(Command::new(WHIMBREL).arg("tunnel").args(args))
 }
 
-impl End {
-    fn start(args: &[&str]) -> Self {
-        let mut child = Command::new(WHIMBREL)
-            .arg("tunnel")
-            .args(args)
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("it starts");
-        let errors = BufReader::new(child.stderr.take().expect("a pipe"));
-        End { child, errors }
-    }
-
-    /// The rest of the next line that begins with this.
-    fn line(&mut self, begin: &str) -> String {
-        loop {
-            let mut line = String::new();
-            assert!(self.errors.read_line(&mut line).expect("text") > 0, "no line {begin}");
-            if let Some(rest) = line.trim_end().strip_prefix(begin) {
-                return rest.to_owned();
-            }
-        }
-    }
-
-    fn signal(&self, signal: &str) {
-        let id = self.child.id().to_string();
-        let status = Command::new("kill").args([signal, &id]).status();
-        assert!(status.expect("kill").success());
-    }
-
-    /// Everything else that it prints until it ends.
-    fn rest(&mut self) -> String {
-        let mut rest = String::new();
-        self.errors.read_to_string(&mut rest).expect("text");
-        rest
-    }
-
-    fn interrupt(mut self) -> Option<i32> {
-        self.signal("-INT");
-        let start = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().expect("a child") {
-                return status.code();
-            }
-            assert!(start.elapsed() < Duration::from_secs(20), "it does not end");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-}
-
-impl Drop for End {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Connects to a forwarded port. Each read and write of the connection has a time limit.
+fn connect(port: u16) -> TcpStream {
+    let tcp = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+    tcp.set_read_timeout(Some(LINE_LIMIT)).expect("a socket");
+    tcp.set_write_timeout(Some(LINE_LIMIT)).expect("a socket");
+    tcp
 }
 
 /// A server that returns what it reads; at a port of its own.
@@ -93,34 +47,33 @@ fn echo() -> u16 {
 }
 
 /// A server with these options and its addresses.
-fn server(options: &[&str]) -> (End, String) {
+fn server(options: &[&str]) -> (Process, String) {
     let args = [&["--server", "--listen", "127.0.2.1:0,127.0.2.2:0"], options].concat();
-    let mut server = End::start(&args);
-    let addrs = server.line("listening on UDP ");
-    let addrs = addrs.split_once(", SCTP").expect("a port").0.replace(", ", ",");
+    let mut server = start(&args);
+    let addrs = list(&server.listening());
     (server, addrs)
 }
 
 /// A tunnel to this target: both ends and the local port.
-fn tunnel(allow: &str, target: &str) -> (End, End, u16) {
+fn tunnel(allow: &str, target: &str) -> (Process, Process, u16) {
     let (server, addrs) = server(&["--allow", allow]);
     let forward = format!("0:{target}");
-    let mut client = End::start(&[&addrs, "--local", "127.0.1.1,127.0.1.2", "--forward", &forward]);
+    let mut client = start(&[&addrs, "--local", "127.0.1.1,127.0.1.2", "--forward", &forward]);
     let port = local_port(&mut client, "TCP");
-    client.line("connected");
+    client.errors.after("connected");
     (server, client, port)
 }
 
 /// The forwarded port that a client reports.
-fn local_port(client: &mut End, protocol: &str) -> u16 {
-    let line = client.line(&format!("{protocol} 127.0.0.1:"));
+fn local_port(client: &mut Process, protocol: &str) -> u16 {
+    let line = client.errors.after(&format!("{protocol} 127.0.0.1:"));
     let port = line.split(' ').next().and_then(|port| port.parse().ok());
     port.expect("a port")
 }
 
 /// Sends bytes and returns what comes back.
 fn round_trip(port: u16, bytes: usize) -> Vec<u8> {
-    let mut tcp = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+    let mut tcp = connect(port);
     let mut writer = tcp.try_clone().expect("a socket");
     let sent: Vec<u8> = (0..bytes).map(|n| ((n * n) >> 8) as u8).collect();
     let writing = std::thread::spawn(move || {
@@ -142,7 +95,7 @@ fn connections_pass_through_the_tunnel_at_the_same_time() {
     let target = format!("127.0.0.1:{}", echo());
     let (server, client, port) = tunnel(&target, &target);
     // One that is not read does not hold up the others.
-    let mut stuck = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+    let mut stuck = connect(port);
     stuck.set_nonblocking(true).expect("a socket");
     let mut written = 0;
     let start = Instant::now();
@@ -167,17 +120,17 @@ fn connections_pass_through_the_tunnel_at_the_same_time() {
 fn a_target_that_is_not_allowed_is_refused() {
     let port = echo();
     let (mut server, mut client, local) = tunnel("127.0.0.1:9", &format!("127.0.0.1:{port}"));
-    let mut tcp = TcpStream::connect(("127.0.0.1", local)).expect("connected");
+    let mut tcp = connect(local);
     let mut nothing = Vec::new();
     // Closed or reset.
     let _ = tcp.read_to_end(&mut nothing);
     assert!(nothing.is_empty());
-    let refused = server.line("refused a connection to ");
+    let refused = server.errors.after("refused a connection to ");
     assert!(
         refused.contains(&port.to_string()) && refused.contains("--allow"),
         "{refused}"
     );
-    assert!(client.line("connection to ").contains("does not allow"));
+    assert!(client.errors.after("connection to ").contains("does not allow"));
 }
 
 #[test]
@@ -187,19 +140,15 @@ fn a_target_that_does_not_listen_is_reported() {
         .local_addr()
         .expect("bound");
     let (_server, mut client, local) = tunnel("any", &closed.to_string());
-    let mut tcp = TcpStream::connect(("127.0.0.1", local)).expect("connected");
+    let mut tcp = connect(local);
     let _ = tcp.read_to_end(&mut Vec::new());
-    assert!(client.line("connection to ").contains("cannot connect"));
+    assert!(client.errors.after("connection to ").contains("cannot connect"));
 }
 
 #[test]
 fn wrong_use_of_the_tunnel_is_explained() {
     let run = |args: &[&str]| {
-        let output = Command::new(WHIMBREL)
-            .arg("tunnel")
-            .args(args)
-            .output()
-            .expect("it starts");
+        let output = Command::new(WHIMBREL).arg("tunnel").args(args).output_in_time();
         (output.status.code(), String::from_utf8(output.stderr).expect("text"))
     };
     for args in [

@@ -3,9 +3,11 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::{End, tunnel};
+use whimbrel_testkit::process::{Process, until};
+
+use super::{connect, tunnel};
 
 /// Until something that is reported at once has been reported.
 const SOON: Duration = Duration::from_secs(10);
@@ -45,7 +47,7 @@ fn is_reset(kind: ErrorKind) -> bool {
 }
 
 /// The number of open files of a process.
-fn files(end: &End) -> usize {
+fn files(end: &Process) -> usize {
     let folder = format!("/proc/{}/fd", end.child.id());
     std::fs::read_dir(folder).expect("a process").count()
 }
@@ -54,7 +56,7 @@ fn files(end: &End) -> usize {
 fn a_client_program_that_half_closes_and_dies_ends_the_connection_to_the_target() {
     let (addr, outcomes) = target(|tcp| write_on(&tcp));
     let (_server, _client, port) = tunnel(&addr, &addr);
-    let tcp = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+    let tcp = connect(port);
     tcp.shutdown(Shutdown::Write).expect("open");
     reset(tcp);
     let kind = outcomes.recv_timeout(2 * SOON).expect("an outcome");
@@ -69,7 +71,7 @@ fn a_target_that_answers_early_and_resets_ends_the_connection_of_the_client_prog
         reset(tcp);
     });
     let (_server, _client, port) = tunnel(&addr, &addr);
-    let mut tcp = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+    let mut tcp = connect(port);
     let kind = write_on(&tcp);
     assert!(is_reset(kind), "{kind:?}");
     let mut answer = [0; 9];
@@ -85,7 +87,7 @@ fn a_target_that_dies_while_nothing_is_read_ends_the_connection_of_the_client_pr
         tcp.read_exact(&mut [0]).expect("received");
     });
     let (_server, _client, port) = tunnel(&addr, &addr);
-    let tcp = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+    let tcp = connect(port);
     assert!(is_reset(write_on(&tcp)));
 }
 
@@ -93,16 +95,15 @@ fn a_target_that_dies_while_nothing_is_read_ends_the_connection_of_the_client_pr
 fn a_connection_that_breaks_does_not_look_complete() {
     let (addr, _outcomes) = target(|mut tcp| {
         tcp.write_all(&[7; 5000]).expect("sent");
-        // The client's data is not read: a reset.
-        std::thread::sleep(Duration::from_millis(300));
+        // The client has received that once it writes. Its data is not read: a reset.
+        tcp.peek(&mut [0]).expect("received");
     });
     let (_server, _client, port) = tunnel(&addr, &addr);
-    let mut tcp = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+    let mut tcp = connect(port);
+    tcp.read_exact(&mut [0; 5000]).expect("received");
     tcp.write_all(&[1; 100]).expect("sent");
-    let mut received = Vec::new();
-    let ended = tcp.read_to_end(&mut received);
-    assert_eq!(received.len(), 5000);
-    assert!(ended.is_err(), "a reset is not an end of file");
+    let ended = tcp.read(&mut [0]).expect_err("a reset is not an end of file").kind();
+    assert!(is_reset(ended), "{ended:?}");
 }
 
 #[test]
@@ -112,7 +113,7 @@ fn the_end_of_the_association_ends_half_closed_connections() {
     let before = files(&server);
     let connections: Vec<_> = (0..5)
         .map(|_| {
-            let mut tcp = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+            let mut tcp = connect(port);
             tcp.shutdown(Shutdown::Write).expect("open");
             tcp.read_exact(&mut [0; 100]).expect("received");
             tcp
@@ -124,11 +125,7 @@ fn the_end_of_the_association_ends_half_closed_connections() {
         let kind = outcomes.recv_timeout(2 * SOON).expect("an outcome");
         assert!(is_reset(kind), "{kind:?}");
     }
-    let start = Instant::now();
-    while files(&server) > before {
-        assert!(start.elapsed() < SOON, "{} files, {before} before", files(&server));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("the files are closed", || files(&server) <= before);
 }
 
 #[test]
@@ -138,13 +135,9 @@ fn broken_connections_leave_their_places_to_others() {
     let before = files(&server);
     // More than there are places.
     for _ in 0..300 {
-        let mut tcp = TcpStream::connect(("127.0.0.1", port)).expect("connected");
+        let mut tcp = connect(port);
         tcp.shutdown(Shutdown::Write).expect("open");
         tcp.read_exact(&mut [0; 100]).expect("received");
     }
-    let start = Instant::now();
-    while files(&server) > before {
-        assert!(start.elapsed() < SOON, "{} files, {before} before", files(&server));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("the files are closed", || files(&server) <= before);
 }

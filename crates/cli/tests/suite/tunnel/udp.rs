@@ -3,7 +3,9 @@
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use super::{End, local_port, server};
+use whimbrel_testkit::process::{Process, until};
+
+use super::{local_port, server, start};
 
 /// Until a datagram is taken to be lost.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -31,7 +33,7 @@ fn echo() -> String {
 }
 
 /// A tunnel to this target: both ends and the local port.
-fn tunnel(allow: &str, target: &str, idle: &str) -> (End, End, u16) {
+fn tunnel(allow: &str, target: &str, idle: &str) -> (Process, Process, u16) {
     let (server, addrs) = server(&["--allow", allow, "--udp-idle", idle]);
     let forward = format!("0:{target}");
     let args = [
@@ -43,9 +45,9 @@ fn tunnel(allow: &str, target: &str, idle: &str) -> (End, End, u16) {
         "--udp-idle",
         idle,
     ];
-    let mut client = End::start(&args);
+    let mut client = start(&args);
     let port = local_port(&mut client, "UDP");
-    client.line("connected");
+    client.errors.after("connected");
     (server, client, port)
 }
 
@@ -94,10 +96,7 @@ fn a_flow_ends_after_its_idle_time() {
         std::thread::sleep(Duration::from_millis(500));
     }
     let start = Instant::now();
-    while files() > before {
-        assert!(start.elapsed() < PATIENCE, "the socket of the flow is open");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+    until("the socket of the flow is closed", || files() <= before);
     assert!(start.elapsed() > Duration::from_secs(1), "{:?}", start.elapsed());
     ask(&socket, port, b"a new flow");
 }
@@ -127,9 +126,9 @@ fn the_server_sends_datagrams_to_allowed_targets_only() {
     for _ in 0..50 {
         socket.send_to(b"x", ("127.0.0.1", port)).expect("sent");
     }
-    let refused = server.line("refused a connection to ");
+    let refused = server.errors.after("refused a connection to ");
     assert!(refused.contains("/udp") && refused.contains("--allow"), "{refused}");
-    assert!(client.line("datagrams to ").contains("does not allow"));
+    assert!(client.errors.after("datagrams to ").contains("does not allow"));
     socket
         .set_read_timeout(Some(Duration::from_millis(500)))
         .expect("a socket");
@@ -140,13 +139,14 @@ fn the_server_sends_datagrams_to_allowed_targets_only() {
     // It was asked once.
     client.interrupt();
     server.signal("-INT");
-    let rest = server.rest();
+    let rest = server.errors.rest();
     assert!(!rest.contains("refused"), "{rest}");
 }
 
 #[test]
 fn a_target_that_does_not_listen_yet_is_reached_later() {
-    let target = bind();
+    // No other test takes a port of this address.
+    let target = UdpSocket::bind("127.0.3.9:0").expect("bound");
     let addr = target.local_addr().expect("bound");
     drop(target);
     let name = format!("{addr}/udp");
@@ -157,9 +157,31 @@ fn a_target_that_does_not_listen_yet_is_reached_later() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let target = UdpSocket::bind(addr).expect("bound");
-    target.set_read_timeout(Some(PATIENCE)).expect("a socket");
-    socket.send_to(b"found", ("127.0.0.1", port)).expect("sent");
+    target
+        .set_read_timeout(Some(Duration::from_millis(100)))
+        .expect("a socket");
     let mut buffer = [0; 100];
-    let len = target.recv(&mut buffer).expect("received");
-    assert_eq!(&buffer[..len], b"found");
+    until("a datagram arrives", || {
+        socket.send_to(b"found", ("127.0.0.1", port)).expect("sent");
+        // Earlier ones may come late.
+        target.recv(&mut buffer).is_ok_and(|len| &buffer[..len] == b"found")
+    });
+}
+
+#[test]
+fn a_target_that_refuses_is_reported_once() {
+    let target = UdpSocket::bind("127.0.3.10:0").expect("bound");
+    let name = format!("{}/udp", target.local_addr().expect("bound"));
+    drop(target);
+    let (mut server, client, port) = tunnel(&name, &name, "60 s");
+    let socket = bind();
+    for _ in 0..20 {
+        socket.send_to(b"lost", ("127.0.0.1", port)).expect("sent");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    server.errors.after(&format!("cannot reach {name}: "));
+    client.interrupt();
+    server.signal("-INT");
+    let rest = server.errors.rest();
+    assert!(!rest.contains("cannot reach"), "{rest}");
 }
