@@ -8,7 +8,7 @@ use whimbrel_wire::Tsn;
 
 use super::pings::Pings;
 use super::{
-    AssociationStats, asconf, auth, distribution, eci, ecn, inbound, path_policy, probing, rate, reports, timestamp,
+    AssociationStats, asconf, auth, chunks, distribution, eci, ecn, path_policy, probing, rate, reports, timestamp,
 };
 use crate::config::NEVER;
 use crate::event::Event;
@@ -93,7 +93,7 @@ pub(super) struct Receiving {
     /// How often the peer has restarted.
     pub(super) restarts: u32,
     /// The replies to the packet being processed.
-    pub(super) answers: inbound::Answers,
+    pub(super) answers: chunks::Answers,
     /// Paths that still have to get a copy of the last SACK, one bit each.
     pub(super) sack_copies: u32,
 }

@@ -1,141 +1,20 @@
 //! Processing of a received SACK (RFC 9260 §6.2.1, §6.3, §7.2).
 
 use whimbrel_control::multipath::SackPath;
-use whimbrel_control::{AckSample, CouplingLimits, LossEvent, LossSignal, RecoveryEpoch, Seq, Span, Time, Verdict};
+use whimbrel_control::{AckSample, CouplingLimits, LossEvent, LossSignal, RecoveryEpoch, Span, Time, Verdict};
 use whimbrel_wire::{Sack, Tsn};
 
-use super::rate::DeliveryRates;
-use super::recovery::{Lost, LostTogether};
+use super::recovery::LostTogether;
+use super::sack_recorder::SackRecorder;
 use super::timestamp::Echo;
 use super::{Association, Context};
+use crate::PathId;
 use crate::config::NEVER;
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};
-use crate::path::{Epochs, Paths, Timed};
-use crate::send::{Implausibility, MissingRules, PathAck, SackObserver, SackOutcome, SackReport};
-use crate::trace::{LossRule, Trace, TraceEvent, TraceKinds};
-use crate::{AssocId, PathId};
-
-/// Records the report of a SACK about single chunks.
-struct SackRecorder<'a> {
-    paths: &'a mut Paths,
-    trace: &'a mut Trace,
-    now: Time,
-    association: AssocId,
-    lost: &'a mut Vec<Lost>,
-    rates: Option<&'a mut DeliveryRates>,
-    /// The path on which the SACK arrived.
-    arrived_on: Option<PathId>,
-    /// The path on which the SACK arrived, if SACKs are sent to the source of the last data, and whether the SACK answers a packet with
-    /// duplicate data.
-    arrival: Option<(PathId, bool)>,
-}
-
-impl SackObserver for SackRecorder<'_> {
-    #[inline]
-    fn acked(&mut self, seq: Seq, tsn: Tsn, path: u8, sent_at: Time, retransmitted: bool) {
-        self.take_sample(seq, path, sent_at, retransmitted);
-        if let Some(rates) = &mut self.rates {
-            rates.on_acked(seq, path, sent_at);
-        }
-        let (now, association) = (self.now, self.association);
-        self.trace
-            .emit(TraceKinds::TSNS, now, Some(association), || TraceEvent::TsnAcked {
-                path: PathId(path),
-                tsn,
-            });
-    }
-
-    fn copy_arrived(&mut self, seq: Seq, path: u8, sent_at: Time, doubtful: bool) {
-        self.take_sample(seq, path, sent_at, doubtful);
-    }
-
-    fn given_up(&mut self, seq: Seq, path: u8, sent_at: Time) {
-        // Its measurement would never end, and the path would start no other one.
-        let timed = &mut self.paths[PathId(path)].timed;
-        timed.take_if(|timed| *timed == Timed::new(seq, sent_at));
-    }
-
-    fn implausibility(&self, path: u8, sent_at: Time, again: bool) -> Option<Implausibility> {
-        let rtt = &self.paths[PathId(path)].rtt;
-        if self.is_too_recent(path, sent_at) {
-            return None;
-        }
-        let taken = self.now.since(sent_at);
-        // SACKs are sent to the source of the last packet with data (RFC 9260 §6.4). A packet with duplicate data is answered at once
-        // (§6.2). Such a SACK reports a copy on the path it arrived on, and new data from another path.
-        let expected = rtt.srtt().unwrap_or(rtt.rto());
-        let off = if taken > expected {
-            taken - expected
-        } else {
-            expected - taken
-        };
-        let is_likely = |(arrived_on, duplicate): (PathId, bool)| (arrived_on == PathId(path)) == (again || !duplicate);
-        Some(Implausibility {
-            elsewhere: !self.arrival.is_some_and(is_likely),
-            off,
-            unmeasured: rtt.min_rtt().is_none(),
-        })
-    }
-
-    fn may_answer(&self, path: u8, sent_at: Time) -> bool {
-        let least = self.paths[PathId(path)].rtt.min_rtt();
-        least.is_some_and(|least| self.now.since(sent_at) >= least)
-    }
-
-    fn is_too_recent(&self, path: u8, sent_at: Time) -> bool {
-        let taken = self.now.since(sent_at);
-        self.least(path).is_some_and(|least| taken < least)
-    }
-
-    fn lead(&self, path: u8) -> Span {
-        // SACKs that are sent to the source of the last data report a duplicate on the path of the copy. The return paths differ by at
-        // most the round-trip times; where this is half of them, the other half is the difference of the forward paths.
-        let min_rtt = |path: PathId| self.paths[path].rtt.min_rtt();
-        let lead = self
-            .arrival
-            .and_then(|(from, _)| Some((min_rtt(PathId(path))?, min_rtt(from)?)));
-        lead.map_or(Span::ZERO, |(own, from)| own.max(from) - from)
-    }
-
-    fn in_recovery(&self, path: usize) -> bool {
-        self.paths[PathId::at(path)].epochs.recovery.is_active()
-    }
-
-    fn lost(&mut self, tsn: Tsn, path: u8) {
-        if self.trace.wants(TraceKinds::VERDICTS) {
-            self.lost.push((path, tsn));
-        }
-        let (now, association) = (self.now, self.association);
-        self.trace
-            .emit(TraceKinds::TSNS, now, Some(association), || TraceEvent::TsnLost {
-                path: PathId(path),
-                tsn,
-                rule: LossRule::MissingReports,
-            });
-    }
-}
-
-impl SackRecorder<'_> {
-    /// Returns the time after which this SACK can acknowledge a transmission on the path. If the SACK arrived on
-    /// another path, it used the return path of that path: half of each round-trip time.
-    fn least(&self, path: u8) -> Option<Span> {
-        let own = self.paths[PathId(path)].rtt.min_rtt()?;
-        let other = self.arrived_on.filter(|&arrived_on| arrived_on != PathId(path));
-        let back = other.and_then(|arrived_on| self.paths[arrived_on].rtt.min_rtt());
-        Some(back.map_or(own, |back| own.min((own + back) / 2)))
-    }
-
-    #[inline]
-    fn take_sample(&mut self, seq: Seq, path: u8, sent_at: Time, doubtful: bool) {
-        let timed = &mut self.paths[PathId(path)];
-        if timed.timed == Some(Timed::new(seq, sent_at)) {
-            timed.timed = None;
-            // RFC 9260 §6.3.1 rule C5: retransmitted data gives no RTT sample.
-            timed.note_sample((!doubtful).then(|| self.now.since(sent_at)));
-        }
-    }
-}
+use crate::path::Epochs;
+use crate::send::{MissingRules, PathAck, SackOutcome, SackReport};
+use crate::trace::{TraceEvent, TraceKinds};
 
 impl Association {
     // [9260:6-5, 6-7]

@@ -2,7 +2,7 @@
 
 mod cookie;
 mod deadlines;
-mod inbound;
+mod dispatch;
 mod limits;
 mod listen;
 mod peer_init;

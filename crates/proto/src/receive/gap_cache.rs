@@ -3,7 +3,7 @@
 
 use whimbrel_wire::Tsn;
 
-use super::sack::MAX_OFFSET;
+use super::write_sack::MAX_OFFSET;
 
 /// A Gap Ack Block in bytes.
 const BLOCK: usize = 4;

@@ -12,22 +12,22 @@
 mod gap_cache;
 mod new_gaps;
 mod reassembly;
-mod sack;
 mod store;
 mod streams;
 mod tsn_map;
 mod window;
+mod write_sack;
 
 use whimbrel_control::Span;
 use whimbrel_wire::{Data, Tsn};
 
 use new_gaps::NewGapsState;
 use reassembly::{Partial, ReadyList, Tail};
-use sack::SackState;
 use store::Store;
 use streams::Streams;
 use tsn_map::{Slot, TsnMap};
 use window::Window;
+use write_sack::SackState;
 
 pub(crate) use new_gaps::NewGapsHeader;
 pub(crate) use store::CHUNK_OVERHEAD;

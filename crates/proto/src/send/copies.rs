@@ -15,7 +15,7 @@ use whimbrel_wire::{Sack, Tsn};
 
 use super::outstanding::Outstanding;
 use super::path_sequence::PathSequences;
-use super::sack::{Implausibility, MissingRules, SackObserver, SackOutcome};
+use super::process_sack::{Implausibility, MissingRules, SackObserver, SackOutcome};
 use super::slot::Fate;
 use crate::PathId;
 

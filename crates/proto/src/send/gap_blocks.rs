@@ -8,7 +8,7 @@ use whimbrel_control::Seq;
 use whimbrel_wire::{GapBlock, GapBlocks};
 
 use super::outstanding::Outstanding;
-use super::sack::SackObserver;
+use super::process_sack::SackObserver;
 use super::slot::{Fate, Slot};
 
 /// A Gap Ack Block in bytes.

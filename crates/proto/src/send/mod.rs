@@ -7,8 +7,8 @@ mod ordered;
 mod outstanding;
 mod path_ack;
 mod path_sequence;
+mod process_sack;
 mod queue;
-mod sack;
 mod slot;
 #[cfg(test)]
 mod tests;
@@ -16,7 +16,7 @@ mod tests;
 pub(crate) use lost::LostChunk;
 pub(crate) use outstanding::Outstanding;
 pub(crate) use path_ack::{PathAck, SackReport};
+pub(crate) use process_sack::{Implausibility, MissingRules, SackObserver, SackOutcome};
 pub(crate) use queue::SendQueue;
-pub(crate) use sack::{Implausibility, MissingRules, SackObserver, SackOutcome};
 #[cfg(test)]
 pub(crate) use tests::fragment;

@@ -1,6 +1,5 @@
 //! Number of ordered messages in the ring, by stream. A stream has less than 2^16 of them (RFC 9260 §6.1).
 
-use super::outstanding::Outstanding;
 use super::queue::Fragment;
 
 /// Number of ordered messages that have been sent at least in part and are not cumulatively acknowledged, by stream.
@@ -8,6 +7,22 @@ use super::queue::Fragment;
 pub(super) struct OrderedMessages(Vec<u32>);
 
 impl OrderedMessages {
+    /// Counts the messages of these fragments, which follow each other. The first fragment of the first message may be missing.
+    pub(super) fn of<'f>(fragments: impl Iterator<Item = &'f Fragment>) -> Self {
+        let mut counts = OrderedMessages::default();
+        for (place, fragment) in fragments.enumerate() {
+            if fragment.begin || place == 0 {
+                counts.add(fragment, 1);
+            }
+        }
+        counts
+    }
+
+    /// Returns the number of messages of a stream.
+    pub(super) fn on_stream(&self, stream: u16) -> u32 {
+        self.0.get(usize::from(stream)).copied().unwrap_or(0)
+    }
+
     /// Counts the message whose first fragment is sent.
     pub(super) fn on_sent(&mut self, fragment: &Fragment) {
         if fragment.begin {
@@ -31,24 +46,5 @@ impl OrderedMessages {
             self.0.resize(stream + 1, 0);
         }
         self.0[stream] = self.0[stream].saturating_add_signed(change);
-    }
-}
-
-impl Outstanding {
-    /// Returns the number of ordered messages of a stream that have been sent at least in part and are not cumulatively acknowledged.
-    #[cold]
-    pub(crate) fn ordered_messages(&mut self, stream: u16) -> u32 {
-        let slots = &self.slots;
-        let counts = self.ordered.get_or_insert_with(|| {
-            let mut counts = OrderedMessages::default();
-            for (place, slot) in slots.iter().enumerate() {
-                // The first fragment of the first message may have been acknowledged.
-                if slot.fragment.begin || place == 0 {
-                    counts.add(&slot.fragment, 1);
-                }
-            }
-            Box::new(counts)
-        });
-        counts.0.get(usize::from(stream)).copied().unwrap_or(0)
     }
 }

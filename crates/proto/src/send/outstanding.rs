@@ -7,15 +7,15 @@
 //!
 //! | field | written by |
 //! |---|---|
-//! | `slots`, `base` | `push`, `pop` (called by `sack.rs`); single slots by `sack.rs`, `gap_blocks.rs`, `lost.rs`, `copies.rs` |
+//! | `slots`, `base` | `push`, `pop` (called by `process_sack.rs`); single slots by `process_sack.rs`, `gap_blocks.rs`, `lost.rs`, `copies.rs` |
 //! | `data_in_flight`; `bytes`, `chunks`, `earliest` of a path | `add_flight`, `remove_flight`, `advance_earliest`, `take_out_unreported`, `copies.rs` |
 //! | `data_held`; `held` of a path | `push`, `pop`, `free`; when a chunk changes its path: `lost.rs`, `copies.rs` |
 //! | `reported` | `gap_blocks.rs` |
-//! | `suspects`, `scanned` | `sack.rs`; `suspects` also by `gap_blocks.rs` (reneging) and `lost.rs` (a retransmission) |
-//! | `lost`, `resent` | `lost.rs`; `sack.rs` empties `resent` |
-//! | `acks` | `start_acks`, `sack.rs`, `copies.rs` |
+//! | `suspects`, `scanned` | `process_sack.rs`; `suspects` also by `gap_blocks.rs` (reneging) and `lost.rs` (a retransmission) |
+//! | `lost`, `resent` | `lost.rs`; `process_sack.rs` empties `resent` |
+//! | `acks` | `start_acks`, `process_sack.rs`, `copies.rs` |
 //! | `sequences`, `copies` | `path_sequence.rs`, `copies.rs`, called from all files |
-//! | `ordered` | `push`, `pop`; created by `ordered.rs` |
+//! | `ordered` | `push`, `pop`, `ordered_messages` |
 
 use std::collections::VecDeque;
 
@@ -153,6 +153,16 @@ impl Outstanding {
     /// Returns the number of chunks.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Returns the number of ordered messages of a stream that have been sent at least in part and are not cumulatively acknowledged.
+    #[cold]
+    pub(crate) fn ordered_messages(&mut self, stream: u16) -> u32 {
+        let slots = &self.slots;
+        let ordered = self
+            .ordered
+            .get_or_insert_with(|| Box::new(OrderedMessages::of(slots.iter().map(|slot| &slot.fragment))));
+        ordered.on_stream(stream)
     }
 
     /// Returns the bytes of user data sent and not cumulatively acknowledged.

@@ -1,6 +1,6 @@
 //! Tests of the optional kinds of reporting that RFC 9260 does not have.
 
-use super::super::sack::SackContent;
+use super::super::write_sack::SackContent;
 use super::*;
 
 fn packets_reported(receiver: &mut Receiver) -> u8 {

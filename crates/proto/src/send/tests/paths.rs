@@ -6,7 +6,7 @@ use whimbrel_wire::Tsn;
 
 use super::super::outstanding::Outstanding;
 use super::super::path_ack::PathAck;
-use super::super::sack::{MissingRules, SackOutcome};
+use super::super::process_sack::{MissingRules, SackOutcome};
 use super::super::slot::Fate;
 use super::model::{Announce, Holder, Report, Seen, fragment};
 use crate::PathId;
