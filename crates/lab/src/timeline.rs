@@ -60,7 +60,7 @@ impl LineKind {
     /// What it shows, with its unit.
     pub(crate) fn title(self) -> &'static str {
         match self {
-            LineKind::Cwnd => "cwnd, 1500 bytes",
+            LineKind::Cwnd => "cwnd, units of 1500 bytes",
             LineKind::Queue | LineKind::AverageQueue => "queue, packets",
             LineKind::Gaps => "gap ack blocks per SACK",
             LineKind::Duplicates => "duplicates per SACK",

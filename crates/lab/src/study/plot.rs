@@ -23,6 +23,9 @@ const COLOURS: [&str; 7] = [
 ];
 /// Dashes of lines whose colours repeat.
 const DASHES: [&str; 4] = ["", "6 3", "2 3", "8 3 2 3"];
+/// Distance of the columns of the legend, and where its lines of text begin.
+const COLUMN: f64 = 280.0;
+const TEXT: f64 = 18.0;
 /// Points of a line that have a mark.
 const MOST_MARKS: usize = 40;
 
@@ -66,8 +69,9 @@ pub(super) fn plot(points: &[Plotted], titles: &Titles<'_>) -> Option<String> {
     let turned = bottom.turned();
     let below = BOTTOM + if turned { 96.0 } else { 38.0 };
     let labelled = series.iter().any(|series| !series.label.is_empty());
+    let columns = columns(&series);
     let legend = if labelled {
-        16.0 * series.len().div_ceil(2) as f64 + 16.0
+        16.0 * series.len().div_ceil(columns) as f64 + 16.0
     } else {
         16.0
     };
@@ -88,7 +92,11 @@ pub(super) fn plot(points: &[Plotted], titles: &Titles<'_>) -> Option<String> {
         let aside = bottom.aside(number, series.len());
         draw(&mut svg, line, number, &bottom, &heights, aside);
         if !line.label.is_empty() {
-            entry(&mut svg, &line.label, number, below + 24.0);
+            let (x, y) = (
+                LEFT + COLUMN * (number % columns) as f64,
+                below + 24.0 + 16.0 * (number / columns) as f64,
+            );
+            entry(&mut svg, &line.label, number, (x, y));
         }
     }
     if points.iter().any(|point| point.paper.is_some()) {
@@ -348,9 +356,19 @@ fn dashes(number: usize) -> String {
     }
 }
 
-/// A series in the legend, two to a line.
-fn entry(svg: &mut String, label: &str, number: usize, top: f64) {
-    let (x, y) = (LEFT + 280.0 * (number % 2) as f64, top + 16.0 * (number / 2) as f64);
+/// Series in a line of the legend: two if all labels end before the next column and the picture do.
+fn columns(series: &[Series<'_>]) -> usize {
+    let longest = series.iter().map(|series| series.label.chars().count()).max();
+    let room = COLUMN - TEXT - 24.0;
+    if longest.unwrap_or(0) as f64 * CHARACTER > room {
+        1
+    } else {
+        2
+    }
+}
+
+/// A series in the legend.
+fn entry(svg: &mut String, label: &str, number: usize, (x, y): (f64, f64)) {
     let colour = COLOURS[number % COLOURS.len()];
     let _ = writeln!(
         svg,
@@ -361,7 +379,7 @@ fn entry(svg: &mut String, label: &str, number: usize, top: f64) {
         y - 4.0,
         x + 12.0,
         dashes(number),
-        x + 18.0,
+        x + TEXT,
         escaped(label)
     );
 }
@@ -480,6 +498,26 @@ mod tests {
         assert_eq!(ticks(&of(&[-3.0, 41.0])), ["-20", "0", "20", "40", "60"]);
         assert_eq!(ticks(&of(&[1.0, 1.0])), ["0.95", "1.00", "1.05"]);
         assert_eq!(ticks(&of(&[0.0, 0.0])).len(), 3);
+    }
+
+    #[test]
+    fn long_labels_of_the_legend_have_a_line_each() {
+        let drawn = |label: &str| {
+            let points: Vec<_> = ["a", "b", "c"]
+                .map(|end| point(0, &format!("{label}{end}"), 1.0, None))
+                .into();
+            let svg = plot(&points, &TITLES).expect("a plot");
+            let height = svg
+                .split("viewBox=\"0 0 640 ")
+                .nth(1)
+                .and_then(|rest| rest.split('"').next());
+            let height: f64 = height.and_then(|height| height.parse().ok()).expect("a height");
+            let columns = svg.matches(&format!("<text x=\"{}\"", LEFT + COLUMN + TEXT)).count();
+            (columns, height)
+        };
+        let ((short, low), (long, high)) = (drawn("x"), drawn("routing aodv, transport udp-256, speed 25 "));
+        assert_eq!((short, long), (1, 0), "entries in the second column");
+        assert!((high - low - 16.0).abs() < 1e-9, "{low} {high}");
     }
 
     #[test]
