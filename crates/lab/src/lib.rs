@@ -34,7 +34,8 @@ pub use runner::{FlowRun, LinkRun, Options, Outcome, Part, Progress, Run, RunErr
 pub use stats::{Summary, jain_index};
 pub use stored::{Journal, StoredRuns, load_runs, open_folder};
 pub use study::{
-    ClaimKind, ClaimReport, Page, PlannedScenario, Study, StudyError, StudyReport, Verdict, pages, run_planned,
+    ClaimKind, ClaimReport, Page, PlannedScenario, Study, StudyError, StudyReport, Verdict, outcomes, pages,
+    run_planned,
 };
 pub use timeline::Timeline;
 pub use why::{Asked, why};

@@ -28,7 +28,7 @@ impl Summary {
         }
         let ci95 = (n > 1).then(|| {
             let variance = squares / (n - 1) as f64;
-            t_quantile_975(n - 1) * (variance / n as f64).sqrt()
+            t_quantile(n - 1, TAIL) * (variance / n as f64).sqrt()
         });
         Summary {
             mean: (n > 0).then_some(mean),
@@ -38,10 +38,21 @@ impl Summary {
     }
 }
 
-/// Returns the 97.5 % quantile of Student's t with this many degrees of freedom, which leaves 2.5 % in each tail.
-fn t_quantile_975(freedom: usize) -> f64 {
-    let distribution = StudentsT::new(0.0, 1.0, freedom as f64).expect("degrees of freedom are one or more");
-    distribution.inverse_cdf(0.975)
+/// What a 95 % interval leaves on each side.
+pub(crate) const TAIL: f64 = 0.025;
+
+fn student(freedom: usize) -> StudentsT {
+    StudentsT::new(0.0, 1.0, freedom as f64).expect("degrees of freedom are one or more")
+}
+
+/// Returns the value that Student's t with one or more degrees of freedom exceeds with this probability.
+pub(crate) fn t_quantile(freedom: usize, above: f64) -> f64 {
+    student(freedom).inverse_cdf(1.0 - above)
+}
+
+/// Returns the probability that Student's t with one or more degrees of freedom exceeds this value.
+pub(crate) fn t_above(freedom: usize, value: f64) -> f64 {
+    student(freedom).sf(value)
 }
 
 /// Returns Jain's fairness index, (sum x)^2 / (n sum x^2): 1 if all are equal, 1/n if a single one is not zero. None if all are
@@ -103,10 +114,11 @@ mod tests {
             (100, 1.984),
         ] {
             assert!(
-                (t_quantile_975(freedom) - quantile).abs() < 5e-4,
+                (t_quantile(freedom, TAIL) - quantile).abs() < 5e-4,
                 "{freedom}: {}",
-                t_quantile_975(freedom)
+                t_quantile(freedom, TAIL)
             );
+            assert!((t_above(freedom, quantile) - TAIL).abs() < 5e-5, "{freedom}");
         }
     }
 

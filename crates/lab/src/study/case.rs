@@ -21,6 +21,8 @@ pub(crate) struct Case {
     pub(crate) theory: Option<f64>,
     /// A hash of the events of all runs behind the figure; none if it is not known. Points with equal ones are the same runs.
     pub(crate) runs: Option<u64>,
+    /// Whether the other side of a ratio or difference is the same figure of the same runs.
+    pub(crate) equal: bool,
     /// The summary of figures of which the samples were not kept.
     pub(crate) kept: Option<Summary>,
 }
@@ -52,6 +54,12 @@ impl Case {
         let summary = self.summary();
         let bits = [summary.mean, summary.ci95].map(|figure| figure.map_or(0, f64::to_bits));
         self.runs.map(|runs| combined([runs, bits[0], bits[1]]))
+    }
+
+    /// Whether the other one is known to be the same runs, with the same figure in each.
+    pub(crate) fn is_equal_to(&self, other: &Case) -> bool {
+        let bits = |samples: &[f64]| samples.iter().map(|sample| sample.to_bits()).collect::<Vec<_>>();
+        self.runs.is_some() && self.runs == other.runs && bits(&self.samples) == bits(&other.samples)
     }
 
     /// Makes this the figure of these runs and of those of the others.

@@ -129,12 +129,18 @@ pub(crate) struct PointRuns<'r> {
     pub(crate) runs: Vec<&'r dyn Figures>,
 }
 
+/// Whether an axis is called so, or its name ends so after a dot.
+pub(crate) fn names_axis(given: &str, name: &str) -> bool {
+    name.strip_suffix(given)
+        .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
 /// The axis that is called so, or whose name ends so after a dot.
 fn axis<'n>(given: &str, names: &'n [String]) -> Option<&'n str> {
     if let Some(name) = names.iter().find(|name| *name == given) {
         return Some(name);
     }
-    let mut ending = names.iter().filter(|name| name.ends_with(&format!(".{given}")));
+    let mut ending = names.iter().filter(|name| names_axis(given, name));
     match (ending.next(), ending.next()) {
         (Some(name), None) => Some(name),
         _ => None,
@@ -161,6 +167,9 @@ impl Figured<'_> {
             let message = "either `harm` or `to` and `minus` expected, both given";
             return Err(Trouble::new("harm", message, None));
         }
+        if selection.unit.is_some() && matches!(selection.per, Per::One) {
+            return Err(Trouble::new("unit", "`unit` is that of a figure with `per`", None));
+        }
         let mut cases = self.plain(selection)?;
         for (other, field, ratio) in [(&selection.to, "to", true), (&selection.minus, "minus", false)] {
             let Some(other) = other else { continue };
@@ -169,6 +178,7 @@ impl Figured<'_> {
                 .map_err(|trouble| trouble.within(field))?;
             for case in &mut cases {
                 let partner = partner(case, &others, field)?;
+                case.equal = other.is_same_figure(selection) && case.is_equal_to(partner);
                 case.samples = if ratio {
                     jackknife_ratio(&case.samples, &partner.samples)
                 } else {
@@ -187,6 +197,7 @@ impl Figured<'_> {
             for case in &mut cases {
                 let alone = partner(case, &alone, "harm.alone")?;
                 let like = partner(case, &like, "harm.like")?;
+                case.equal = harm.like.is_same_figure(selection) && case.is_equal_to(like);
                 case.samples = jackknife_harm(&case.samples, &alone.samples, &like.samples);
                 case.beside([alone, like]);
             }
@@ -229,6 +240,7 @@ impl Figured<'_> {
                     deterministic: false,
                     theory: None,
                     runs: None,
+                    equal: false,
                     kept: None,
                 }));
             }
@@ -289,6 +301,7 @@ impl Figured<'_> {
                 deterministic: prints.as_ref().is_some_and(same),
                 theory: theory.transpose()?,
                 runs: prints.map(combined),
+                equal: false,
                 kept: None,
             });
         }
@@ -439,6 +452,7 @@ fn inherit(other: &Selection, from: &Selection) -> Selection {
             Per::One => from.per.clone(),
             own => own.clone(),
         },
+        unit: None,
         to: None,
         minus: None,
         harm: None,

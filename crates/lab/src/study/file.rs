@@ -1,11 +1,12 @@
 //! `study.toml` as it is written.
 
 use serde::de::{Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use whimbrel_control::Span;
 
+use super::case::combined;
 use super::theory::Theory;
 use crate::timeline::{LineKind, Timeline};
 
@@ -136,6 +137,12 @@ impl<'de> Deserialize<'de> for Pairs {
     }
 }
 
+impl Serialize for Pairs {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(key, value)| (key, value)))
+    }
+}
+
 /// Something a paper says that can be measured.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -254,7 +261,7 @@ impl LineEntry {
 }
 
 /// Whose claim it is. Totals are separate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ClaimKind {
     /// A paper's, measured as the paper describes it.
@@ -302,14 +309,12 @@ pub(crate) enum Check {
         /// A step against the direction counts if it is more than this share of the figure, and more than noise.
         #[serde(default)]
         slack: f64,
-        /// Whether the ends may be equal.
+        /// Whether the ends may be equal: the last one is not on the wrong side of the first one by more than the slack.
         #[serde(default)]
         ties: bool,
         /// Whether each step must go the way by more than noise, not the ends alone.
         #[serde(default)]
         every_step: bool,
-        /// Least last-to-first ratio (rising) or first-to-last ratio (falling).
-        factor: Option<f64>,
     },
     /// A figure hardly changes along an axis: its span over its mean. That has no direction, so that it holds, fails or is undecided.
     Flat { of: Selection, over: String, within: f64 },
@@ -343,7 +348,7 @@ pub(crate) enum Direction {
 }
 
 /// The paper's value at a point.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Expected {
     pub(crate) at: Pairs,
@@ -351,7 +356,7 @@ pub(crate) struct Expected {
 }
 
 /// A figure of the runs at some points.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Selection {
     /// By default the study's only scenario.
@@ -365,7 +370,7 @@ pub(crate) struct Selection {
     #[serde(default)]
     pub(crate) at: Pairs,
     /// Whether points without any value are left out: accuracies where nothing was lost.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) where_measured: bool,
     /// What theory says of it at each point: `near` compares with it, and plots show it.
     pub(crate) theory: Option<Theory>,
@@ -374,6 +379,9 @@ pub(crate) struct Selection {
     /// What the figure is divided by: a number, or one for each point.
     #[serde(default)]
     pub(crate) per: Per,
+    /// The unit of the result, for the titles of plots.
+    #[serde(skip_serializing)]
+    pub(crate) unit: Option<String>,
     /// Divide by another selection; what it leaves out is as here.
     pub(crate) to: Option<Box<Selection>>,
     /// Subtract another selection; what it leaves out is as here.
@@ -382,8 +390,32 @@ pub(crate) struct Selection {
     pub(crate) harm: Option<Box<Harm>>,
 }
 
+impl Selection {
+    /// What is measured, as a hash: results that were kept of another selection say nothing about this one.
+    pub(crate) fn hash(&self, over: Option<&str>) -> String {
+        fn drop_unset(value: &mut Value) {
+            if let Value::Object(fields) = value {
+                fields.retain(|_, field| !field.is_null());
+                fields.values_mut().for_each(drop_unset);
+            }
+        }
+        // A field that is not set does not count, so that a new one leaves the hashes as they are.
+        let mut value = serde_json::json!({ "of": self, "over": over });
+        drop_unset(&mut value);
+        format!("{:016x}", combined(value.to_string().bytes().map(u64::from)))
+    }
+
+    /// Whether the other side of a ratio or difference is the same figure, perhaps of other runs: what it leaves out is as in `from`.
+    pub(crate) fn is_same_figure(&self, from: &Selection) -> bool {
+        let inherits = self.flow.is_none() && self.link.is_none();
+        let subject = inherits || (self.flow == from.flow && self.link == from.link);
+        let metric = self.metric.is_none() || self.metric == from.metric;
+        subject && metric && (self.across.is_none() || self.across == from.across)
+    }
+}
+
 /// What harm is measured with (Ware et al. 2019); what a selection leaves out is as in the figure.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Harm {
     /// What the flow has by itself.
@@ -393,7 +425,7 @@ pub(crate) struct Harm {
 }
 
 /// How the figures of several flows or links make one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Across {
     #[default]
@@ -406,7 +438,8 @@ pub(crate) enum Across {
 }
 
 /// What a figure is divided by.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
+#[serde(untagged)]
 pub(crate) enum Per {
     #[default]
     One,

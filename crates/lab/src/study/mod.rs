@@ -27,7 +27,7 @@ use crate::runner::{Options, Outcome, Progress, Run, RunError, run};
 use crate::timeline::Timeline;
 
 pub use self::file::ClaimKind;
-pub use self::pages::{Page, pages};
+pub use self::pages::{Page, outcomes, pages};
 pub use self::report::{ClaimReport, StudyReport};
 pub use self::verdict::Verdict;
 

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::file::{Check, ClaimKind, Per, Selection};
+use serde_json::{Value, json};
+
+use super::file::{Check, ClaimEntry, ClaimKind, Per, Selection};
 use super::plot::{Titles, plot};
-use super::stored::{Class, Kept};
+use super::stored::{Class, Kept, KeptClaim, KeptFigure};
 use super::verdict::Verdict;
 use super::{Study, StudyError};
 use crate::metric::metrics;
@@ -42,6 +44,22 @@ pub fn pages(studies: &[Study]) -> Result<Vec<Page>, String> {
     Ok(pages)
 }
 
+/// The stored outcomes of all claims with their classes by the checks of today, for programs: `[{"study", "claims": [{"id", "claim",
+/// "kind", "paper", "verdict", "seeds", "text", "points"}]}]`. The verdict of a claim that was not run is null.
+///
+/// # Errors
+/// What was kept cannot be read, in a sentence.
+pub fn outcomes(studies: &[Study]) -> Result<Value, String> {
+    let outcomes = studies.iter().map(Outcome::of).collect::<Result<Vec<_>, _>>()?;
+    Ok(outcomes.iter().map(Outcome::json).collect())
+}
+
+/// What was kept of a claim, if it was measured for the claim as it is now.
+fn kept_of<'k>(kept: Option<&'k Kept>, claim: &ClaimEntry) -> Option<&'k KeptClaim> {
+    let mut claims = kept?.claims.iter();
+    claims.find(|kept| kept.id == claim.id && kept.is_of(claim))
+}
+
 impl<'s> Outcome<'s> {
     fn of(study: &'s Study) -> Result<Self, String> {
         let path = study.folder.join(KEPT);
@@ -57,9 +75,7 @@ impl<'s> Outcome<'s> {
                 .iter()
                 .find(|planned| of.is_none_or(|name| planned.name == *name));
             let seeds = seeds.map_or(1, |planned| planned.scenario.seeds as usize);
-            let kept = kept
-                .as_ref()
-                .and_then(|kept| kept.claims.iter().find(|kept| kept.id == claim.id));
+            let kept = kept_of(kept.as_ref(), claim);
             let kind = claim.kind.or(study.file.kind).unwrap_or(ClaimKind::Paper);
             (kind, kept.map(|kept| kept.class(claim, seeds)))
         });
@@ -80,6 +96,23 @@ impl<'s> Outcome<'s> {
             *counts.entry(class.verdict).or_default() += 1;
         }
         counts
+    }
+
+    fn json(&self) -> Value {
+        let claims = self.study.file.claim.iter().zip(&self.classes);
+        let claims = claims.map(|(claim, (kind, class))| {
+            json!({
+                "id": claim.id,
+                "claim": claim.claim,
+                "kind": kind,
+                "paper": claim.paper,
+                "verdict": class.as_ref().map(|class| class.verdict),
+                "seeds": class.as_ref().and_then(|class| class.seeds?.number()),
+                "text": class.as_ref().map(|class| &class.text),
+                "points": kept_of(self.kept.as_ref(), claim).map_or(&[][..], |kept| &kept.points),
+            })
+        });
+        json!({ "study": self.study.id, "claims": claims.collect::<Vec<_>>() })
     }
 
     fn pages(&self) -> Vec<Page> {
@@ -117,15 +150,12 @@ impl<'s> Outcome<'s> {
         page.push_str("\n## Claims\n\n| claim | paper | ours | class | note |\n|---|---|---|---|---|\n");
         let mut figures = String::new();
         for (claim, (kind, class)) in study.file.claim.iter().zip(&self.classes) {
-            let kept = self
-                .kept
-                .as_ref()
-                .and_then(|kept| kept.claims.iter().find(|kept| kept.id == claim.id));
+            let kept = kept_of(self.kept.as_ref(), claim);
             let text = class.as_ref().map_or(String::new(), |class| class.text.clone());
             let class = class
                 .as_ref()
                 .map_or("not run yet".to_owned(), |class| match class.seeds {
-                    Some(seeds) => format!("{}: about {seeds} seeds would decide", class.verdict.name()),
+                    Some(seeds) => format!("{}: {}", class.verdict.name(), seeds.text()),
                     None => class.verdict.name().to_owned(),
                 });
             let whose = match kind {
@@ -181,7 +211,9 @@ impl<'s> Outcome<'s> {
         let mut of_paper = String::new();
         for figure in &study.file.figure {
             let kept = self.kept.iter().flat_map(|kept| &kept.figures);
-            let Some(kept) = kept.into_iter().find(|kept| kept.id == figure.id) else {
+            let is_kept =
+                |kept: &&KeptFigure| kept.id == figure.id && kept.is_of(figure.of.as_ref(), figure.over.as_deref());
+            let Some(kept) = kept.into_iter().find(is_kept) else {
                 continue;
             };
             let over = figure.snapshot.as_ref().map(|_| "time").or(figure.over.as_deref());
@@ -221,10 +253,15 @@ fn title(of: &Selection) -> String {
     let label = known.map_or_else(|| metric.replace('_', " "), |known| known.label.to_owned());
     // A ratio has no unit.
     let bare = label.split(", ").next().unwrap_or(&label);
+    let label = of
+        .unit
+        .as_ref()
+        .map_or_else(|| label.clone(), |unit| format!("{bare}, {unit}"));
     match (&of.to, &of.minus, &of.per) {
         _ if of.harm.is_some() => format!("harm, {bare}"),
         (Some(_), _, _) => format!("{bare}, ratio"),
         (None, Some(_), _) => format!("{label}, difference"),
+        (None, None, _) if of.unit.is_some() => label,
         (None, None, Per::Number(per)) => format!("{label}, over {per}"),
         (None, None, Per::Points(_)) => format!("{bare}, ratio"),
         (None, None, Per::One) => label,
@@ -241,7 +278,8 @@ fn summary(outcomes: &[Outcome<'_>]) -> String {
     let mut text = format!(
         "# Results of the studies\n\n{MADE} Classes: `reproduced`, at 90 % of the points or more; `mostly`, at 50 % or more; `direction only`, the \
          sign is right and the size is not; `not`; `inconclusive`, the 95 % interval includes both, and no point clearly fails; `vacuous`, nothing \
-         happened that could fail it. Points that are the same runs, because an axis changes nothing there, count once.\n"
+         happened that could fail it. Points that are the same runs, because an axis changes nothing there, count once; those that \
+         compare runs with themselves do not count.\n"
     );
     for (kind, title) in [
         (ClaimKind::Paper, "Claims of papers"),
@@ -308,4 +346,21 @@ fn cells(counts: &Counts) -> String {
     Verdict::ALL
         .map(|verdict| counts.get(&verdict).copied().unwrap_or(0).to_string())
         .join(" | ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_has_the_unit_of_the_figure() {
+        let of = |more: &str| {
+            let text = format!("{{ \"metric\": \"goodput_mbps\"{more} }}");
+            title(&serde_json::from_str(&text).expect("a selection"))
+        };
+        assert_eq!(of(""), "goodput, Mbit/s");
+        assert_eq!(of(", \"per\": 0.008"), "goodput, Mbit/s, over 0.008");
+        assert_eq!(of(", \"per\": 0.008, \"unit\": \"kB/s\""), "goodput, kB/s");
+        assert_eq!(of(", \"per\": 0.008, \"unit\": \"kB/s\", \"to\": {}"), "goodput, ratio");
+    }
 }

@@ -408,6 +408,7 @@ mod tests {
             ci95: Some(0.1),
             paper,
             runs: None,
+            equal: false,
         }
     }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::check::{Plotted, evaluate, pictured};
+use super::check::{Plotted, Seeds, evaluate, pictured};
 use super::figures::Figured;
 use super::verdict::Verdict;
 use super::{Study, StudyError};
@@ -22,8 +22,8 @@ pub struct StudyReport {
     pub description: String,
     /// Its claims in the order of the file.
     pub claims: Vec<ClaimReport>,
-    /// Figures of the paper: the id and the points of each.
-    pub(crate) figures: Vec<(String, Vec<Plotted>)>,
+    /// Figures of the paper: the id, a hash of what was measured, and the points of each.
+    pub(crate) figures: Vec<(String, Option<String>, Vec<Plotted>)>,
 }
 
 /// A claim and what came out.
@@ -41,10 +41,12 @@ pub struct ClaimReport {
     pub ci95: Option<f64>,
     /// Whether it came out.
     pub verdict: Verdict,
-    /// Seeds that would decide it, if it is inconclusive.
+    /// Seeds that would decide it, if it is inconclusive and that is at most 1000.
     pub seeds: Option<usize>,
     /// The metric that it is about; none if it is about several.
     pub metric: Option<String>,
+    /// A hash of what was measured.
+    pub(crate) selection: String,
     /// Whether its figures are ratios or differences of that metric.
     pub of: Option<&'static str>,
     /// The axis along which it goes, if it goes along one.
@@ -81,8 +83,9 @@ pub(super) fn report(study: &Study, data: &Figured<'_>) -> Result<StudyReport, S
                     measured,
                     ci95: finding.figure.and_then(|figure| figure.ci95),
                     verdict: finding.verdict,
-                    seeds: finding.seeds,
+                    seeds: finding.seeds.and_then(Seeds::number),
                     metric: claim.check.of().metric.clone(),
+                    selection: claim.check.of().hash(claim.check.subject().1),
                     of: match (&claim.check.of().to, &claim.check.of().minus) {
                         _ if claim.check.of().harm.is_some() => Some("harm"),
                         (Some(_), _) => Some("ratio"),
@@ -101,7 +104,10 @@ pub(super) fn report(study: &Study, data: &Figured<'_>) -> Result<StudyReport, S
     for (number, figure) in study.file.figure.iter().enumerate() {
         match pictured(figure, data) {
             Err(trouble) => problems.push(study.figure_problem(number, figure, trouble, data.thinned)),
-            Ok(points) => figures.push((figure.id.clone(), points)),
+            Ok(points) => {
+                let selection = figure.of.as_ref().map(|of| of.hash(figure.over.as_deref()));
+                figures.push((figure.id.clone(), selection, points));
+            }
         }
     }
     if problems.is_empty() {
@@ -168,7 +174,7 @@ impl StudyReport {
         value["command"] = json!(command);
         let figures = self.figures.iter();
         value["figures"] = figures
-            .map(|(id, points)| json!({ "id": id, "points": points }))
+            .map(|(id, selection, points)| json!({ "id": id, "selection": selection, "points": points }))
             .collect();
         value["title"] = json!(self.title);
         value["source"] = json!(self.source);
@@ -179,6 +185,7 @@ impl StudyReport {
             kept["metric"] = json!(claim.metric);
             kept["of"] = json!(claim.of);
             kept["over"] = json!(claim.over);
+            kept["selection"] = json!(claim.selection);
             kept["seeds"] = json!(claim.seeds);
         }
         value

@@ -4,8 +4,8 @@ use serde::Deserialize;
 #[cfg(test)]
 use serde_json::Value;
 
-use super::check::{Plotted, regrade};
-use super::file::{Check, ClaimEntry};
+use super::check::{Plotted, Seeds, regrade};
+use super::file::{Check, ClaimEntry, Selection};
 use super::verdict::Verdict;
 
 /// What a study's folder keeps.
@@ -23,6 +23,8 @@ pub(super) struct Kept {
 #[derive(Debug, Deserialize)]
 pub(super) struct KeptFigure {
     pub(super) id: String,
+    #[serde(default)]
+    selection: Option<String>,
     pub(super) points: Vec<Plotted>,
 }
 
@@ -36,6 +38,13 @@ pub(super) struct KeptClaim {
     verdict: Option<String>,
     #[serde(default)]
     seeds: Option<usize>,
+    /// A hash of what was measured; older results have none.
+    #[serde(default)]
+    selection: Option<String>,
+    #[serde(default)]
+    metric: Option<String>,
+    #[serde(default)]
+    over: Option<String>,
     /// Figures of all points.
     pub(super) points: Vec<Plotted>,
 }
@@ -45,10 +54,30 @@ pub(super) struct KeptClaim {
 pub(super) struct Class {
     pub(super) verdict: Verdict,
     pub(super) text: String,
-    pub(super) seeds: Option<usize>,
+    pub(super) seeds: Option<Seeds>,
+}
+
+impl KeptFigure {
+    /// Whether this is what the figure shows now.
+    pub(super) fn is_of(&self, of: Option<&Selection>, over: Option<&str>) -> bool {
+        let now = of.map(|of| of.hash(over));
+        self.selection.is_none() || self.selection == now
+    }
 }
 
 impl KeptClaim {
+    /// Whether this was measured for the claim as it is now: the same selection along the same axis.
+    pub(super) fn is_of(&self, claim: &ClaimEntry) -> bool {
+        let (of, over) = claim.check.subject();
+        match &self.selection {
+            Some(kept) => *kept == of.hash(over),
+            None => {
+                let metric = self.metric.is_none() || self.metric == of.metric;
+                metric && (self.over.is_none() || self.over.as_deref() == over)
+            }
+        }
+    }
+
     /// The class by the check as it stands now, as far as the figures that were kept of `seeds` runs tell it: those of single points do. Along an
     /// axis the class is that of the run, where the figures were compared seed by seed.
     pub(super) fn class(&self, claim: &ClaimEntry, seeds: usize) -> Class {
@@ -63,7 +92,7 @@ impl KeptClaim {
         let complete = !self.points.is_empty() && !self.text.contains("nothing was measured");
         if by_points
             && complete
-            && let Ok(finding) = regrade(claim, &self.points, seeds)
+            && let Ok(finding) = regrade(claim, &self.points, seeds, self.selection.is_some())
         {
             return Class {
                 verdict: finding.verdict,
@@ -78,7 +107,7 @@ impl KeptClaim {
         Class {
             verdict: vacuous.or(known).unwrap_or(Verdict::Not),
             text: self.text.clone(),
-            seeds: self.seeds,
+            seeds: self.seeds.map(Seeds::About),
         }
     }
 }
@@ -89,9 +118,7 @@ mod tests {
 
     /// The class of a claim with these figures at `x` 0, 1, 2, ..., of which `said` was kept.
     fn class(check: &str, said: &str, figures: &[(f64, f64)]) -> (Verdict, Option<usize>, String) {
-        let check: Value = serde_json::from_str(check).expect("JSON");
-        let claim = serde_json::json!({ "id": "x", "claim": "x", "paper": 1, "check": check });
-        let claim: ClaimEntry = serde_json::from_value(claim).expect("a claim");
+        let claim = claim(check);
         let points = figures
             .iter()
             .enumerate()
@@ -101,7 +128,13 @@ mod tests {
         let kept = serde_json::json!({ "id": "x", "text": said, "verdict": verdict, "points": points });
         let kept: KeptClaim = serde_json::from_value(kept).expect("a kept claim");
         let class = kept.class(&claim, 10);
-        (class.verdict, class.seeds, class.text)
+        (class.verdict, class.seeds.and_then(Seeds::number), class.text)
+    }
+
+    fn claim(check: &str) -> ClaimEntry {
+        let check: Value = serde_json::from_str(check).expect("JSON");
+        let claim = serde_json::json!({ "id": "x", "claim": "x", "paper": 1, "check": check });
+        serde_json::from_value(claim).expect("a claim")
     }
 
     const ABOVE: &str = r#"{ "kind": "bounds", "of": { "metric": "m", "to": {} }, "at_least": 1.2 }"#;
@@ -112,8 +145,8 @@ mod tests {
             let (verdict, seeds, _) = class(ABOVE, "", &[(mean, ci95)]);
             (verdict, seeds)
         };
-        assert_eq!(of(1.10, 0.14), (Verdict::Inconclusive, Some(20)));
-        assert_eq!(of(1.30, 0.14), (Verdict::Inconclusive, Some(20)));
+        assert_eq!(of(1.10, 0.14), (Verdict::Inconclusive, Some(18)));
+        assert_eq!(of(1.30, 0.14), (Verdict::Inconclusive, Some(18)));
         assert_eq!(of(1.40, 0.14), (Verdict::Reproduced, None));
         assert_eq!(of(1.05, 0.04), (Verdict::Direction, None));
         assert_eq!(of(0.95, 0.04), (Verdict::Not, None));
@@ -144,5 +177,44 @@ mod tests {
         );
         let said = "0 of 3 hold; worst: nothing was measured at x 2";
         assert_eq!(class(ABOVE, said, &[(1.4, 0.1)]).0, Verdict::Direction);
+    }
+
+    #[test]
+    fn figures_of_another_selection_are_not_of_the_claim() {
+        let kept = |selection: &str, metric: &str| -> KeptClaim {
+            let mut kept = serde_json::json!({ "id": "x", "text": "said", "verdict": "reproduced", "points": [], "metric": metric });
+            if !selection.is_empty() {
+                kept["selection"] = selection.into();
+            }
+            serde_json::from_value(kept).expect("a kept claim")
+        };
+        let of = |at: &str| {
+            claim(&format!(
+                r#"{{ "kind": "bounds", "of": {{ "metric": "m", "at": {{ {at} }}, "to": {{}} }}, "at_least": 1 }}"#
+            ))
+        };
+        let (now, other) = (of(r#""x": 1"#), of(r#""x": 2"#));
+        let hash = now.check.of().hash(None);
+        assert!(kept(&hash, "m").is_of(&now));
+        assert!(!kept(&hash, "m").is_of(&other));
+        // The bounds are no part of it, nor is the unit.
+        let text = r#"{ "kind": "bounds", "of": { "metric": "m", "at": { "x": 1 }, "to": {}, "unit": "kB/s" }, "at_most": 2 }"#;
+        assert!(kept(&hash, "m").is_of(&claim(text)));
+        // Results without the hash are known by their metric alone.
+        assert!(kept("", "m").is_of(&other) && !kept("", "n").is_of(&other));
+    }
+
+    #[test]
+    fn points_of_the_baseline_beside_itself_are_vacuous() {
+        let check = |bounds: &str| {
+            let of = r#"{ "metric": "goodput_mbps", "to": { "at": { "x": 0 } } }"#;
+            format!(r#"{{ "kind": "bounds", "of": {of}, {bounds} }}"#)
+        };
+        let figures = [(1.0, 0.0), (1.2, 0.05), (1.0, 0.0)];
+        let (verdict, _, text) = class(&check(r#""at_least": 0.9"#), "", &figures);
+        assert_eq!(verdict, Verdict::Reproduced);
+        assert_eq!(text, "1.200 ± 0.050 at x 1 (2 points are vacuous)");
+        let (verdict, ..) = class(&check(r#""at_least": 0.9"#), "", &figures[..1]);
+        assert_eq!(verdict, Verdict::Vacuous);
     }
 }

@@ -40,7 +40,7 @@ fn judged(points: &[&[(f64, u64)]], check: Value) -> (Verdict, String) {
         thinned: false,
     };
     let mut check = check;
-    check["of"] = json!({ "metric": "goodput_mbps" });
+    check["of"]["metric"] = json!("goodput_mbps");
     let claim = serde_json::from_value(claim(check)).expect("a claim");
     let finding = evaluate(&claim, &data).expect("everything is there");
     (finding.verdict, finding.text)
@@ -72,6 +72,17 @@ fn a_claim_with_a_point_that_clearly_fails_is_not_inconclusive() {
         text.starts_with("0 of 3 hold, 1 fails, 2 undecided; worst: 0.503"),
         "{text}"
     );
+}
+
+#[test]
+fn a_point_that_fails_by_a_hair_among_others_is_undecided() {
+    let check = || json!({ "kind": "bounds", "at_least": 1.0 });
+    let open: &[f64] = &[0.9, 1.0, 1.2];
+    // 0.920 ± 0.075
+    let slight: &[f64] = &[0.89, 0.92, 0.95];
+    assert_eq!(series(&[slight], check()), Verdict::Not);
+    assert_eq!(series(&[open, slight, open], check()), Verdict::Inconclusive);
+    assert_eq!(series(&[slight, slight, open], check()), Verdict::Not);
 }
 
 #[test]
@@ -143,6 +154,59 @@ fn points_of_the_same_runs_count_once() {
     // Equal figures of other runs are points of their own.
     let (verdict, _) = judged(&[good, &[(2.0, 7), (2.1, 8)], good, bad, other], check());
     assert_eq!(verdict, Verdict::Mostly);
+}
+
+#[test]
+fn runs_compared_with_themselves_are_vacuous() {
+    let standard: &[(f64, u64)] = &[(2.0, 1), (2.1, 2)];
+    let other: &[(f64, u64)] = &[(2.3, 3), (2.4, 4)];
+    // Other runs with the same figures.
+    let equal: &[(f64, u64)] = &[(2.0, 5), (2.1, 6)];
+    let check = |mut bounds: Value| {
+        bounds["of"] = json!({ "to": { "at": { "x": 0 } } });
+        bounds
+    };
+    let harmless = || check(json!({ "kind": "bounds", "at_least": 0.9 }));
+    let (verdict, text) = judged(&[standard, standard, other], harmless());
+    assert_eq!(verdict, Verdict::Reproduced);
+    assert!(
+        text.starts_with("1.14") && text.ends_with(" (2 points are vacuous)"),
+        "{text}"
+    );
+    assert_eq!(judged(&[standard, standard], harmless()).0, Verdict::Vacuous);
+    let (verdict, text) = judged(&[standard, equal, other], harmless());
+    assert_eq!(verdict, Verdict::Reproduced);
+    assert!(text.starts_with("2 of 2 hold (1 point is vacuous)"), "{text}");
+    // A gain that is not there is a failure.
+    let gain = check(json!({ "kind": "bounds", "at_least": 1.1, "surely": true }));
+    assert_eq!(judged(&[standard, standard], gain).0, Verdict::Not);
+    // That two configurations are equal could have failed; that one equals itself could not.
+    let (verdict, text) = judged(
+        &[standard, standard, standard],
+        check(json!({ "kind": "near", "value": 1.0, "within": 0.01 })),
+    );
+    assert_eq!(verdict, Verdict::Reproduced);
+    assert!(
+        text.ends_with(" (1 more point is the same runs; 1 point is vacuous)"),
+        "{text}"
+    );
+    let both = check(json!({ "kind": "bounds", "at_least": 0.99, "at_most": 1.01 }));
+    assert_eq!(judged(&[standard, standard], both).0, Verdict::Reproduced);
+}
+
+#[test]
+fn series_of_the_same_runs_are_vacuous_unless_they_must_change() {
+    let same: &[(f64, u64)] = &[(2.0, 1), (2.1, 2)];
+    let better: &[(f64, u64)] = &[(2.5, 3), (2.6, 4)];
+    let best = || json!({ "kind": "best", "over": "x", "is": 0, "slack": 0.01 });
+    assert_eq!(judged(&[same, same], best()).0, Verdict::Vacuous);
+    assert_eq!(judged(&[better, same, same], best()).0, Verdict::Reproduced);
+    assert_eq!(judged(&[same, same, better], best()).0, Verdict::Not);
+    let rising = |ties: bool| json!({ "kind": "trend", "over": "x", "direction": "rising", "ties": ties });
+    let (verdict, text) = judged(&[same, same], rising(true));
+    assert_eq!(verdict, Verdict::Vacuous);
+    assert!(text.ends_with("; all of them are the same runs"), "{text}");
+    assert_eq!(judged(&[same, same], rising(false)).0, Verdict::Not);
 }
 
 #[test]

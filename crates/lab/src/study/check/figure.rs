@@ -1,20 +1,15 @@
 //! Checks of single figures: bounds, and values of a paper.
 
+use super::certainty::Distance;
+use super::equal::is_itself;
 use super::{Part, nothing};
+use crate::stats::TAIL;
 use crate::study::figures::{Case, Trouble, combined, expected_fits, label};
 use crate::study::file::{Check, Expected, Selection};
 use crate::study::verdict::Verdict;
 
-/// Seeds after which an interval of this half-width over `n` seeds would be as narrow as the distance to what decides; none if that is
-/// beyond any run.
-pub(super) fn deciding_seeds(n: usize, half_width: f64, distance: f64) -> Option<usize> {
-    const MOST: f64 = 1e6;
-    let seeds = n as f64 * (half_width / distance.abs()).powi(2);
-    (seeds <= MOST).then(|| (seeds.ceil() as usize).max(n + 1))
-}
-
 /// The value that says neither more nor less: of a ratio one, of a difference zero.
-fn neutral(of: &Selection) -> Option<f64> {
+pub(super) fn neutral(of: &Selection) -> Option<f64> {
     match (&of.to, &of.minus) {
         _ if of.harm.is_some() => Some(1.0),
         (Some(_), None) => Some(1.0),
@@ -30,6 +25,18 @@ pub(super) fn graded(strict: bool, partly: bool) -> Verdict {
         (false, true) => Verdict::Direction,
         (false, false) => Verdict::Not,
     }
+}
+
+/// Checks that the bounds for the direction, the lower and the upper one, are wider than the strict ones.
+fn wider([(low, low_partly), (high, high_partly)]: [(Option<f64>, Option<f64>); 2]) -> Result<(), Trouble> {
+    let trouble = |field| Err(Trouble::new(field, "a bound wider than the strict one expected", None));
+    if low_partly.is_some_and(|partly| low.is_none_or(|low| partly > low)) {
+        return trouble("at_least_partly");
+    }
+    if high_partly.is_some_and(|partly| high.is_none_or(|high| partly < high)) {
+        return trouble("at_most_partly");
+    }
+    Ok(())
 }
 
 pub(super) fn bounds(check: &Check, case: &Case) -> Result<Part, Trouble> {
@@ -52,20 +59,7 @@ pub(super) fn bounds(check: &Check, case: &Case) -> Result<Part, Trouble> {
     if *noise && *surely {
         return Err(Trouble::new("surely", "either `noise` or `surely` expected", None));
     }
-    for (strict, partly, field) in [
-        (at_least, at_least_partly, "at_least_partly"),
-        (at_most, at_most_partly, "at_most_partly"),
-    ] {
-        let wider = match (strict, partly) {
-            (Some(strict), Some(partly)) if field == "at_least_partly" => partly <= strict,
-            (Some(strict), Some(partly)) => partly >= strict,
-            (None, Some(_)) => false,
-            (_, None) => true,
-        };
-        if !wider {
-            return Err(Trouble::new(field, "a bound wider than the strict one expected", None));
-        }
-    }
+    wider([(*at_least, *at_least_partly), (*at_most, *at_most_partly)])?;
     let summary = case.summary();
     let Some(mean) = summary.mean else {
         return Ok(nothing(label(&case.at)));
@@ -102,21 +96,49 @@ pub(super) fn bounds(check: &Check, case: &Case) -> Result<Part, Trouble> {
         .map(|bound| (mean - bound).abs())
         .fold(f64::INFINITY, f64::min);
     let open = !*noise && !case.deterministic && ci95 > 0.0 && nearest + dust < ci95;
+    // Of one run nothing is sure, neither that it holds nor that it fails.
+    let open = open || (*surely && summary.ci95.is_none());
     let strict = within(*at_least, *at_most);
-    let verdict = if open {
-        Verdict::Inconclusive
-    } else {
-        graded(strict, wide || signed)
+    let verdict = match open {
+        true => Verdict::Inconclusive,
+        false => graded(strict, wide || signed),
     };
+    let equality = at_least.is_some() && at_most.is_some();
     Ok(Part {
         label: label(&case.at),
         verdict,
         text: case.text(),
         figure: Some(summary),
         margin: margins.into_iter().flatten().fold(f64::INFINITY, f64::min),
-        seeds: open.then(|| deciding_seeds(summary.n, ci95, nearest)).flatten(),
+        away: distance(case, nearest),
+        tail: TAIL,
         identity: case.identity(),
+    }
+    .unless_vacuous(of, case, equality))
+}
+
+/// How far a figure is from what decides; none without an interval.
+fn distance(case: &Case, distance: f64) -> Option<Distance> {
+    let summary = case.summary();
+    let half_width = summary.ci95.filter(|_| !case.deterministic)?;
+    Some(Distance {
+        n: summary.n,
+        half_width,
+        distance,
     })
+}
+
+impl Part {
+    /// A point that holds because both sides are the same runs is vacuous, unless the claim is that two configurations are equal: then it
+    /// could have failed.
+    fn unless_vacuous(mut self, of: &Selection, case: &Case, equality: bool) -> Self {
+        let could_fail = equality && !is_itself(of, &case.at);
+        if case.equal && self.verdict == Verdict::Reproduced && !could_fail {
+            self.verdict = Verdict::Vacuous;
+            self.text += "; both sides are the same runs";
+        }
+        self
+    }
 }
 
 pub(super) fn near(
@@ -144,8 +166,8 @@ pub(super) fn near(
                     let side = (expected - neutral).signum();
                     expected != neutral && (mean - neutral) * side - ci95 > 0.0
                 });
-                let distance = ((mean - expected).abs() - within * expected.abs()).abs();
-                let open = !case.deterministic && ci95 > distance;
+                let beyond = ((mean - expected).abs() - within * expected.abs()).abs();
+                let open = !case.deterministic && ci95 > beyond;
                 let near = graded(
                     off <= within,
                     signed || within_partly.is_some_and(|within| off <= within),
@@ -160,9 +182,11 @@ pub(super) fn near(
                     },
                     figure: Some(summary),
                     margin: -off,
-                    seeds: open.then(|| deciding_seeds(summary.n, ci95, distance)).flatten(),
+                    away: distance(case, beyond),
+                    tail: TAIL,
                     identity: case.identity().map(|identity| combined([identity, expected.to_bits()])),
                 }
+                .unless_vacuous(of, case, true)
             }
         });
     };

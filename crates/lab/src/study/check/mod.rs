@@ -1,5 +1,7 @@
 //! From figures to verdicts.
 
+mod certainty;
+mod equal;
 mod figure;
 mod series;
 
@@ -7,12 +9,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use whimbrel_scenario::word_hint;
 
+pub(crate) use self::certainty::Seeds;
+use self::certainty::{Distance, decide_together};
 use self::figure::{bounds, near};
 use self::series::series_part;
 use super::figures::{At, Case, Figured, Trouble, axis_of, expected_fits, label};
 use super::file::{Check, ClaimEntry, Expected, FigureEntry, Selection};
 use super::verdict::Verdict;
-use crate::stats::Summary;
+use crate::stats::{Summary, TAIL};
 
 /// What came out.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +27,7 @@ pub(crate) struct Finding {
     /// The figure, if the claim is about a single one.
     pub(crate) figure: Option<Summary>,
     /// Seeds that would decide it, if it is open.
-    pub(crate) seeds: Option<usize>,
+    pub(crate) seeds: Option<Seeds>,
     /// The figures of all points, for plots.
     pub(crate) points: Vec<Plotted>,
     /// How far its worst part is from the claim: smaller is worse.
@@ -43,6 +47,9 @@ pub(crate) struct Plotted {
     /// A hash of the runs behind the figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) runs: Option<String>,
+    /// Whether the other side of the ratio or difference is the same runs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) equal: bool,
 }
 
 /// What a series or a single figure came to.
@@ -53,8 +60,10 @@ struct Part {
     figure: Option<Summary>,
     /// How far from the claim, for finding the worst: smaller is worse.
     margin: f64,
-    /// Seeds that would decide it, if it is open.
-    seeds: Option<usize>,
+    /// How far it is from what decides, if that has an interval.
+    away: Option<Distance>,
+    /// What an interval that decides it leaves on each side.
+    tail: f64,
     /// What two parts share only if they are the same runs and figures.
     identity: Option<u64>,
 }
@@ -66,10 +75,17 @@ pub(crate) fn evaluate(claim: &ClaimEntry, data: &Figured<'_>) -> Result<Finding
     judge(claim, &cases, over, data.thinned)
 }
 
-/// Checks a claim by the figures that were kept of `seeds` runs of each point.
-pub(crate) fn regrade(claim: &ClaimEntry, points: &[Plotted], seeds: usize) -> Result<Finding, Trouble> {
-    let theory = claim.check.of().theory.is_some();
-    let cases: Vec<Case> = points.iter().map(|point| point.case(theory, seeds)).collect();
+/// Checks a claim by the figures that were kept of `seeds` runs of each point; `marked` if points of which both sides are the same runs were
+/// marked.
+pub(crate) fn regrade(claim: &ClaimEntry, points: &[Plotted], seeds: usize, marked: bool) -> Result<Finding, Trouble> {
+    let of = claim.check.of();
+    let mut cases: Vec<Case> = points
+        .iter()
+        .map(|point| point.case(of.theory.is_some(), seeds))
+        .collect();
+    if !marked {
+        equal::mark(of, &mut cases);
+    }
     judge(claim, &cases, claim.check.subject().1, true)
 }
 
@@ -167,6 +183,7 @@ fn point(case: &Case, paper: Option<f64>) -> Option<Plotted> {
         ci95: summary.ci95,
         paper,
         runs: case.runs.map(|runs| format!("{runs:016x}")),
+        equal: case.equal,
     })
 }
 
@@ -186,6 +203,7 @@ impl Plotted {
             deterministic: false,
             theory: self.paper.filter(|_| theory),
             runs,
+            equal: self.equal,
             kept: Some(Summary {
                 mean: Some(self.mean),
                 ci95: self.ci95,
@@ -257,7 +275,9 @@ fn counted(count: usize, one: &str, many: &str) -> String {
 
 /// What all parts say together.
 fn whole(parts: Vec<Part>) -> Finding {
-    let (parts, same) = distinct(parts);
+    let (vacuous, parts): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| part.verdict == Verdict::Vacuous);
+    let (mut parts, same) = distinct(parts);
+    decide_together(&mut parts);
     let count = |verdict: Verdict| parts.iter().filter(|part| part.verdict == verdict).count();
     let holds = count(Verdict::Reproduced);
     let (direction, fails, open) = (
@@ -267,39 +287,40 @@ fn whole(parts: Vec<Part>) -> Finding {
     );
     let verdict = Verdict::of_points(holds, direction, fails, open);
     let undecided = parts.iter().filter(|part| part.verdict == Verdict::Inconclusive);
-    let undecided = undecided.max_by_key(|part| part.seeds);
+    let undecided = undecided.max_by_key(|part| part.seeds());
     let undecided = undecided.filter(|_| verdict == Verdict::Inconclusive);
-    let seeds = undecided.and_then(|part| part.seeds);
-    let decide = seeds.map_or_else(String::new, |seeds| format!("about {seeds} seeds would decide"));
-    let same = match same {
-        0 => String::new(),
-        n => format!(" ({} the same runs)", counted(n, "more point is", "more points are")),
-    };
+    let seeds = undecided.and_then(Part::seeds);
+    let decide = seeds.map_or_else(String::new, Seeds::text);
+    let besides = besides(same, vacuous.len());
     if let [part] = parts.as_slice() {
         let decide = seeds.map_or_else(String::new, |_| format!("; {decide}"));
+        let at = match part.label.as_str() {
+            "" => String::new(),
+            _ if besides.is_empty() => String::new(),
+            label => format!(" at {label}"),
+        };
         return Finding {
             verdict,
-            text: format!("{}{same}{decide}", part.text),
+            text: format!("{}{at}{besides}{decide}", part.text),
             figure: part.figure,
             seeds,
             points: Vec::new(),
             margin: part.known_margin(),
         };
     }
-    let decided = parts.iter().filter(|part| part.verdict != Verdict::Vacuous);
-    let all = decided.clone().count();
-    let worst = decided.min_by(|a, b| {
+    let worst = parts.iter().min_by(|a, b| {
         a.verdict
             .cmp(&b.verdict)
             .then(a.known_margin().total_cmp(&b.known_margin()))
     });
-    let text = match worst {
-        Some(worst) => {
+    let text = match (worst, vacuous.as_slice()) {
+        (Some(worst), _) => {
             let name = if worst.label.is_empty() {
                 String::new()
             } else {
                 format!(" at {}", worst.label)
             };
+            let all = parts.len();
             let closest = if holds == all { "closest" } else { "worst" };
             // The worst point may be decided although others are not.
             let decide = match (seeds, undecided) {
@@ -316,23 +337,39 @@ fn whole(parts: Vec<Part>) -> Finding {
             for (_, said) in others.into_iter().filter(|(count, _)| *count > 0) {
                 counts = format!("{counts}, {said}");
             }
-            format!("{counts}{same}; {closest}: {}{name}{decide}", worst.text)
+            format!("{counts}{besides}; {closest}: {}{name}{decide}", worst.text)
         }
-        None => parts
-            .first()
-            .map_or_else(|| "nothing was measured".to_owned(), |part| part.text.clone()),
+        (None, [one]) => one.text.clone(),
+        (None, [first, ..]) => format!("{}; all {} points are vacuous", first.text, vacuous.len()),
+        (None, []) => "nothing was measured".to_owned(),
     };
     Finding {
         verdict,
         text,
-        figure: worst.and_then(|worst| worst.figure),
+        figure: worst.or(vacuous.first()).and_then(|part| part.figure),
         seeds,
         points: Vec::new(),
         margin: worst.map_or(f64::NEG_INFINITY, Part::known_margin),
     }
 }
 
+/// The points that do not count, in brackets: the same runs as others, and those at which nothing could fail.
+fn besides(same: usize, vacuous: usize) -> String {
+    let same = (same > 0).then(|| format!("{} the same runs", counted(same, "more point is", "more points are")));
+    let vacuous = (vacuous > 0).then(|| format!("{} vacuous", counted(vacuous, "point is", "points are")));
+    let said: Vec<_> = same.into_iter().chain(vacuous).collect();
+    if said.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", said.join("; "))
+    }
+}
+
 impl Part {
+    fn seeds(&self) -> Option<Seeds> {
+        self.away.and_then(|away| away.seeds(self.tail))
+    }
+
     /// Nothing measured is farthest from any claim.
     fn known_margin(&self) -> f64 {
         if self.margin.is_nan() {
@@ -384,7 +421,8 @@ fn nothing(label: String) -> Part {
         text: "nothing was measured".to_owned(),
         figure: None,
         margin: f64::NAN,
-        seeds: None,
+        away: None,
+        tail: TAIL,
         identity: None,
     }
 }

@@ -2,24 +2,26 @@
 
 use serde_json::Value;
 
-use super::figure::{deciding_seeds, graded};
+use super::certainty::Distance;
+use super::figure::graded;
 use super::{Part, nothing};
+use crate::stats::TAIL;
 use crate::study::figures::{Case, Trouble, combined, label, same};
 use crate::study::file::{Check, Direction};
 use crate::study::verdict::Verdict;
 use crate::text::text;
 
-/// What a series came to: its class, what there is to say, how far it is from the claim, and what is undecided.
+/// What a series came to: its class, what there is to say, how far it is from the claim, and the difference that decides.
 struct Judged {
     verdict: Verdict,
     said: String,
     margin: f64,
-    open: Option<Open>,
+    away: Option<Away>,
 }
 
-/// A difference within noise of what decides.
+/// A difference and its noise.
 #[derive(Clone, Copy)]
-struct Open {
+struct Away {
     /// Half-width of its interval.
     noise: f64,
     /// How far it is from what decides.
@@ -51,7 +53,6 @@ pub(super) fn series_part(check: &Check, over: &str, at: &[(String, Value)], cas
             slack,
             ties,
             every_step,
-            factor,
             ..
         } => {
             if *ties && *every_step {
@@ -61,7 +62,7 @@ pub(super) fn series_part(check: &Check, over: &str, at: &[(String, Value)], cas
                     None,
                 ));
             }
-            trend(&dots, *direction, *slack, *ties, *every_step, *factor)
+            trend(&dots, *direction, *slack, *ties, *every_step)
         }
         Check::Flat { within, .. } => flat(&dots, *within),
         Check::Best { is, slack, .. } => best(&dots, is, *slack)?,
@@ -73,9 +74,11 @@ pub(super) fn series_part(check: &Check, over: &str, at: &[(String, Value)], cas
         } => linear(&dots, *direction, *r2, *r2_partly)?,
         Check::Bounds { .. } | Check::Near { .. } => return Err(Trouble::new("", "a series expected", None)),
     };
-    let seeds = judged
-        .open
-        .and_then(|open| deciding_seeds(dots[0].case.summary().n, open.noise, open.distance));
+    let away = judged.away.map(|away| Distance {
+        n: dots[0].case.summary().n,
+        half_width: away.noise,
+        distance: away.distance,
+    });
     let identities: Option<Vec<u64>> = dots.iter().map(|dot| dot.case.identity()).collect();
     Ok(Part {
         label: label(at),
@@ -83,7 +86,8 @@ pub(super) fn series_part(check: &Check, over: &str, at: &[(String, Value)], cas
         text: format!("{}{}", listed(&dots), judged.said),
         figure: None,
         margin: judged.margin,
-        seeds,
+        away,
+        tail: TAIL,
         identity: identities.map(combined),
     })
 }
@@ -92,6 +96,11 @@ pub(super) fn series_part(check: &Check, over: &str, at: &[(String, Value)], cas
 fn untouched(dots: &[Dot<'_>]) -> bool {
     let first = dots[0].case.identity();
     first.is_some() && dots.iter().all(|dot| dot.case.identity() == first)
+}
+
+/// What there is to say where the axis changes nothing.
+fn all_the_same(dots: &[Dot<'_>]) -> Option<String> {
+    untouched(dots).then(|| "; all of them are the same runs".to_owned())
 }
 
 /// The figures along the axis; of many, the ends and some between.
@@ -109,16 +118,10 @@ fn listed(dots: &[Dot<'_>]) -> String {
     some.join(", ")
 }
 
-fn trend(
-    dots: &[Dot<'_>],
-    direction: Direction,
-    slack: f64,
-    ties: bool,
-    every_step: bool,
-    factor: Option<f64>,
-) -> Judged {
+fn trend(dots: &[Dot<'_>], direction: Direction, slack: f64, ties: bool, every_step: bool) -> Judged {
     let sign = if direction == Direction::Rising { 1.0 } else { -1.0 };
     let (mut against, mut level, mut worst) = (0, 0, f64::INFINITY);
+    let mut back: Option<Away> = None;
     for pair in dots.windows(2) {
         let (change, noise) = pair[0].case.change_to(pair[1].case);
         let change = change * sign;
@@ -126,6 +129,13 @@ fn trend(
         worst = worst.min(change / size.max(1e-12));
         if change < 0.0 && -change > noise && -change > slack * size {
             against += 1;
+            let step = Away {
+                noise,
+                distance: change,
+            };
+            back = back
+                .filter(|back| back.distance * noise < change * back.noise)
+                .or(Some(step));
         } else if every_step && change <= noise {
             level += 1;
         }
@@ -133,37 +143,40 @@ fn trend(
     let (first, last) = (&dots[0], &dots[dots.len() - 1]);
     let (change, noise) = first.case.change_to(last.case);
     let size = first.mean.abs().max(last.mean.abs());
-    let right = if ties {
-        change * sign >= -noise.max(slack * size)
-    } else {
-        change * sign > noise
+    let limit = if ties { slack * size } else { 0.0 };
+    let ends = Away {
+        noise,
+        distance: change * sign + limit,
     };
-    let enough = factor.is_none_or(|factor| {
-        let (low, high) = if sign > 0.0 {
-            (first.mean, last.mean)
-        } else {
-            (last.mean, first.mean)
+    let said = all_the_same(dots).filter(|_| ties).unwrap_or_else(|| {
+        let count_of = |count, one, many| match count {
+            0 => String::new(),
+            1 => format!("; 1 step {one}"),
+            n => format!("; {n} steps {many}"),
         };
-        high >= factor * low
+        count_of(against, "goes the other way", "go the other way")
+            + &count_of(level, "is within noise", "are within noise")
     });
-    let count_of = |count, one, many| match count {
-        0 => String::new(),
-        1 => format!("; 1 step {one}"),
-        n => format!("; {n} steps {many}"),
+    let end = if ties {
+        at_most(-change * sign, noise, limit)
+    } else if change.abs() <= noise && noise > 0.0 {
+        Verdict::Inconclusive
+    } else {
+        graded(change * sign > noise, false)
     };
-    let said = count_of(against, "goes the other way", "go the other way")
-        + &count_of(level, "is within noise", "are within noise");
-    let verdict = graded(right && enough && against + level == 0, right);
-    // Neither up nor down beyond noise, and no step clearly the other way.
-    let open = !right && !ties && against == 0 && change.abs() <= noise && noise > 0.0;
+    let right = end == Verdict::Reproduced;
+    let (verdict, away) = match end {
+        _ if ties && untouched(dots) => (Verdict::Vacuous, None),
+        // Neither up nor down beyond noise, but a step clearly goes the other way.
+        Verdict::Inconclusive if against > 0 => (Verdict::Not, back),
+        Verdict::Inconclusive => (Verdict::Inconclusive, Some(ends)),
+        _ => (graded(right && against + level == 0, right), Some(ends)),
+    };
     Judged {
-        verdict: if open { Verdict::Inconclusive } else { verdict },
+        verdict,
         said,
         margin: worst,
-        open: open.then_some(Open {
-            noise,
-            distance: change,
-        }),
+        away,
     }
 }
 
@@ -191,19 +204,15 @@ fn flat(dots: &[Dot<'_>], within: f64) -> Judged {
         true => Verdict::Vacuous,
         false => at_most(span, noise, limit),
     };
-    let said = match verdict {
-        Verdict::Vacuous => "; all of them are the same runs".to_owned(),
-        _ => format!("; they span {:.2} % of their mean", share * 100.0),
-    };
-    let open = Open {
-        noise,
-        distance: span - limit,
-    };
+    let said = all_the_same(dots).unwrap_or_else(|| format!("; they span {:.2} % of their mean", share * 100.0));
     Judged {
         verdict,
         said,
         margin: -share,
-        open: (verdict == Verdict::Inconclusive).then_some(open),
+        away: Some(Away {
+            noise,
+            distance: span - limit,
+        }),
     }
 }
 
@@ -216,32 +225,38 @@ fn best(dots: &[Dot<'_>], is: &Value, slack: f64) -> Result<Judged, Trouble> {
     let Some(top) = ours.into_iter().max_by(|a, b| a.mean.total_cmp(&b.mean)) else {
         return Err(Trouble::new("is", format!("the axis has no value {is}"), None));
     };
-    let mut worst: Option<(Verdict, f64, Open)> = None;
-    for other in &others {
+    let mut worst: Option<(Verdict, f64, Away)> = None;
+    // What is the same runs is neither ahead nor behind.
+    let same = |other: &Dot<'_>| other.case.identity().is_some() && other.case.identity() == top.case.identity();
+    for other in others.iter().filter(|other| !same(other)) {
         let (behind, noise) = top.case.change_to(other.case);
         let size = other.mean.abs();
         let limit = slack * size;
         let margin = (limit - behind) / size.max(1e-12);
-        let open = Open {
+        let away = Away {
             noise,
             distance: behind - limit,
         };
-        let found = (at_most(behind, noise, limit), margin, open);
+        let found = (at_most(behind, noise, limit), margin, away);
         if worst.is_none_or(|worst| found.0.cmp(&worst.0).then(found.1.total_cmp(&worst.1)).is_lt()) {
             worst = Some(found);
         }
     }
     let highest = others.iter().copied().max_by(|a, b| a.mean.total_cmp(&b.mean));
     let highest = highest.filter(|other| other.mean > top.mean).unwrap_or(top);
-    let said = format!("; highest at {}", text(highest.value));
-    let (verdict, margin, open) = worst.map_or((Verdict::Reproduced, 0.0, None), |(verdict, margin, open)| {
-        (verdict, margin, (verdict == Verdict::Inconclusive).then_some(open))
-    });
+    let Some((verdict, margin, away)) = worst else {
+        return Ok(Judged {
+            verdict: Verdict::Vacuous,
+            said: all_the_same(dots).unwrap_or_default(),
+            margin: 0.0,
+            away: None,
+        });
+    };
     Ok(Judged {
         verdict,
-        said,
+        said: format!("; highest at {}", text(highest.value)),
         margin,
-        open,
+        away: Some(away),
     })
 }
 
@@ -277,6 +292,6 @@ fn linear(dots: &[Dot<'_>], direction: Direction, r2: f64, r2_partly: Option<f64
         verdict,
         said: format!("; slope {slope:.3}, R² {explained:.3}"),
         margin: explained - r2,
-        open: None,
+        away: None,
     })
 }

@@ -152,8 +152,9 @@ fn where_it_must_be_sure_no_effect_is_not_enough() {
         assert_eq!(verdict(&of(above_one), above.clone()), verdict_above, "{above_one:?}");
         assert_eq!(verdict(&of(below_one), below.clone()), verdict_above, "{below_one:?}");
     }
-    // Of one run nothing is sure.
-    assert_eq!(verdict(&of(&[1.2]), above.clone()), N);
+    // Of one run nothing is sure, neither that it holds nor that it fails.
+    assert_eq!(verdict(&of(&[1.2]), above.clone()), I);
+    assert_eq!(verdict(&of(&[0.2]), above.clone()), I);
     let mut both = above;
     both["noise"] = true.into();
     let trouble = of(&[1.2, 1.2]).find(&claim(both)).expect_err("they exclude each other");
@@ -206,13 +207,20 @@ fn trends_go_their_way_at_each_step_or_only_from_end_to_end() {
     assert_eq!(falling(&[3.0, 1.0, 1.01], 0.02, false), R);
     assert_eq!(falling(&[1.0, 1.0], 0.0, true), R);
     assert_eq!(falling(&[1.0, 1.1], 0.0, true), N);
-    let factor = |factor: f64| {
-        verdict(
-            &line(&[1.0, 2.0]),
-            json!({ "kind": "trend", "over": "x", "direction": "rising", "factor": factor }),
-        )
+}
+
+#[test]
+fn a_tie_of_the_ends_is_undecided_where_the_interval_includes_a_fall() {
+    let tied = |first: &[f64], last: &[f64]| {
+        let check = json!({ "kind": "trend", "over": "x", "direction": "rising", "ties": true, "slack": 0.05 });
+        verdict(&Data::of(&[(0.0, "a", first), (1.0, "a", last)]), check)
     };
-    assert_eq!((factor(1.9), factor(2.1)), (R, P));
+    let first = [100.0, 100.0, 100.0];
+    // -5 ± 10, then -5 ± 0.25 and 1 ± 2.5 with a slack of 5, then a clear fall.
+    assert_eq!(tied(&first, &[91.0, 95.0, 99.0]), I);
+    assert_eq!(tied(&first, &[95.9, 96.0, 96.1]), R);
+    assert_eq!(tied(&first, &[100.0, 101.0, 102.0]), R);
+    assert_eq!(tied(&first, &[89.0, 90.0, 91.0]), N);
 }
 
 #[test]
@@ -512,6 +520,7 @@ fn theory_replaces_the_value_of_a_check() {
         deterministic: false,
         theory,
         runs: None,
+        equal: false,
         kept: None,
     };
     let Check::Near { of, within, .. } = &checks else {

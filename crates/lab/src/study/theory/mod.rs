@@ -7,11 +7,11 @@ mod network;
 mod radio;
 mod transport;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use whimbrel_sim::config::SimConfig;
 
 /// A prediction, in the unit of the metric that it is compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Theory {
     /// `goodput_mbps` of saturated 802.11 stations (Bianchi 2000).
