@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value as Json;
 use toml::Value as Toml;
 
+use crate::generate::whimbrel;
 use crate::{Outcome, root};
 
 /// The fields that name a scheme or a part.
@@ -40,13 +41,16 @@ pub(crate) struct Uses {
 impl Uses {
     pub(crate) fn of_studies() -> Outcome<Self> {
         let mut uses = Uses::default();
+        let text = whimbrel(&["study", "results", "--json"])?;
+        let outcomes: Vec<Json> =
+            serde_json::from_str(&text).map_err(|e| format!("whimbrel study results --json: {e}"))?;
         let folder = root().join("studies");
         let entries = std::fs::read_dir(&folder).map_err(|e| format!("cannot read {}: {e}", folder.display()))?;
         let mut studies: Vec<_> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
         studies.retain(|path| path.join("study.toml").exists());
         studies.sort();
         for study in studies {
-            uses.add(&study)?;
+            uses.add(&study, &outcomes)?;
         }
         Ok(uses)
     }
@@ -60,7 +64,7 @@ impl Uses {
         self.findings.get(key).map_or(&[], Vec::as_slice)
     }
 
-    fn add(&mut self, folder: &Path) -> Outcome {
+    fn add(&mut self, folder: &Path, outcomes: &[Json]) -> Outcome {
         let id = folder.file_name().unwrap_or_default().display().to_string();
         let study = parse_toml(&folder.join("study.toml"))?;
         let (mut used, mut labels) = (BTreeSet::new(), Labels::default());
@@ -75,25 +79,19 @@ impl Uses {
         for key in used {
             self.studies.entry(key).or_default().insert(id.clone());
         }
-        let results = folder.join("results.json");
-        if results.exists() {
-            let text =
-                std::fs::read_to_string(&results).map_err(|e| format!("cannot read {}: {e}", results.display()))?;
-            let results: Json = serde_json::from_str(&text).map_err(|e| format!("{}: {e}", results.display()))?;
-            for claim in array(&study, "claim") {
-                self.add_claim(&id, claim, &results, &labels);
-            }
+        let claims = outcomes.iter().find(|outcome| outcome["study"] == *id);
+        let claims = claims.and_then(|outcome| outcome["claims"].as_array());
+        for (claim, outcome) in array(&study, "claim").zip(claims.into_iter().flatten()) {
+            self.add_claim(&id, claim, outcome, &labels);
         }
         Ok(())
     }
 
-    /// Adds a claim to what its selection fixes, and to what its points are about where the selection leaves that free.
-    fn add_claim(&mut self, study: &str, claim: &Toml, results: &Json, labels: &Labels) {
-        let mut outcomes = results["claims"].as_array().into_iter().flatten();
-        let Some(outcome) = outcomes.find(|outcome| outcome["id"].as_str() == claim.get("id").and_then(Toml::as_str))
-        else {
+    /// Adds a claim that was run to what its selection fixes, and to what its points are about where the selection leaves that free.
+    fn add_claim(&mut self, study: &str, claim: &Toml, outcome: &Json, labels: &Labels) {
+        if outcome["verdict"].is_null() {
             return;
-        };
+        }
         let at = claim
             .get("check")
             .and_then(|check| check.get("of"))
@@ -266,6 +264,27 @@ fn parse_toml(path: &Path) -> Outcome<Toml> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_claim_has_the_class_and_the_words_of_the_studys_page() {
+        let claim: Toml =
+            toml::from_str("id = \"c\"\ncheck = { kind = \"bounds\", of = { at = { scheme = \"pf\" } } }").unwrap();
+        let mut labels = Labels::default();
+        labels.take_axis(
+            &toml::from_str("name = \"scheme\"\nfields = [\"flow.a.sctp.scheme\"]\nvalues = [\"pf\"]").unwrap(),
+        );
+        let mut uses = Uses::default();
+        let outcome = |verdict: Json| serde_json::json!({ "claim": "now", "paper": 1, "text": "2", "verdict": verdict, "points": [] });
+        uses.add_claim("a", &claim, &outcome(Json::Null), &labels);
+        let key = ("scheme", "pf".to_owned());
+        assert!(uses.findings(&key).is_empty(), "it was not run");
+        uses.add_claim("a", &claim, &outcome("vacuous".into()), &labels);
+        let finding = &uses.findings(&key)[0];
+        assert_eq!(
+            (finding.claim.as_str(), finding.ours.as_str(), finding.class.as_str()),
+            ("now", "2", "vacuous")
+        );
+    }
 
     #[test]
     fn finds_what_a_study_uses_and_what_its_labels_stand_for() {

@@ -44,6 +44,9 @@ struct ResultsArgs {
     /// Write the summary and a page with plots for each study into this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Print JSON instead: [{"study", "claims": [{"id", "claim", "kind", "paper", "verdict", "seeds", "text", "points"}]}]
+    #[arg(long, conflicts_with = "out")]
+    json: bool,
     #[command(flatten)]
     list: ListArgs,
 }
@@ -177,6 +180,10 @@ fn results(args: &ResultsArgs) -> Outcome {
         .iter()
         .map(|folder| shelf.load(folder))
         .collect::<Outcome<Vec<_>>>()?;
+    if args.json {
+        let outcomes = whimbrel_lab::outcomes(&studies).map_err(|error| fail(WRONG_USE, error))?;
+        return print(&format!("{outcomes}\n"));
+    }
     let pages = pages(&studies).map_err(|error| fail(WRONG_USE, error))?;
     let Some(out) = &args.out else {
         return print(pages.first().map_or("", |(_, summary)| summary));

@@ -193,14 +193,33 @@ fn kept_results_make_the_summary() {
         "{page}"
     );
     assert!(read("loss/figure-1.svg").contains("hollow squares: the paper"));
+    let outcomes = || -> serde_json::Value {
+        let output = whimbrel(folder.path(), &["study", "results", "--json"]);
+        serde_json::from_slice(&output.stdout).expect("JSON")
+    };
+    let full = |outcomes: &serde_json::Value| outcomes[0]["claims"][1]["verdict"].clone();
+    assert_eq!(full(&outcomes()), "direction only");
     // A check that was changed since is applied to the figures that were kept: the claim that was right in direction only holds now.
     let path = folder.path().join("studies/loss/study.toml");
     let wider = STUDY.replacen("within = 0.01,", "within = 0.1,", 1);
     assert_ne!(wider, STUDY);
-    fs::write(path, wider).expect("writable");
+    fs::write(&path, &wider).expect("writable");
     let row = |summary: &str| summary.lines().find(|line| line.starts_with("| [")).map(str::to_owned);
     let now = stdout(&whimbrel(folder.path(), &["study", "results"]));
     assert_ne!(row(&now), row(&summary), "{now}");
+    assert_eq!(full(&outcomes()), "reproduced");
+    assert_eq!(outcomes()[0]["claims"][1]["claim"], "without loss the link is full");
+    // The figures of another point say nothing about it.
+    fs::write(
+        &path,
+        wider.replacen("at = { loss = 0 } }, value", "at = { loss = 0.2 } }, value", 1),
+    )
+    .expect("writable");
+    assert!(full(&outcomes()).is_null());
+    whimbrel(folder.path(), &["study", "results", "--out", "pages"]);
+    let row = "| without loss the link is full | 1.0 |  | not run yet | headers take their share |";
+    assert!(read("loss/README.md").contains(row), "{}", read("loss/README.md"));
+    fs::write(&path, &wider).expect("writable");
     assert_eq!(
         code(&whimbrel(folder.path(), &["study", "run", "loss", "--quick", "--keep"])),
         2
