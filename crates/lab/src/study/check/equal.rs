@@ -2,9 +2,18 @@
 
 use serde_json::Value;
 
-use super::figure::neutral;
 use crate::study::figures::{At, Case, names_axis, same};
 use crate::study::file::Selection;
+
+/// The value that says neither more nor less: of a ratio one, of a difference zero.
+pub(super) fn neutral(of: &Selection) -> Option<f64> {
+    match (&of.to, &of.minus) {
+        _ if of.harm.is_some() => Some(1.0),
+        (Some(_), None) => Some(1.0),
+        (None, Some(_)) => Some(0.0),
+        _ => None,
+    }
+}
 
 /// Whether the other side of a ratio or difference is the same configuration at this point: the baseline beside itself.
 pub(super) fn is_itself(of: &Selection, at: &At) -> bool {

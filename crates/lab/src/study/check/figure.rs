@@ -1,22 +1,12 @@
 //! Checks of single figures: bounds, and values of a paper.
 
 use super::certainty::Distance;
-use super::equal::is_itself;
-use super::{Part, nothing};
+use super::equal::{is_itself, neutral};
+use super::part::{Part, nothing};
 use crate::stats::TAIL;
 use crate::study::figures::{Case, Trouble, combined, expected_fits, label};
 use crate::study::file::{Check, Expected, Selection};
 use crate::study::verdict::Verdict;
-
-/// The value that says neither more nor less: of a ratio one, of a difference zero.
-pub(super) fn neutral(of: &Selection) -> Option<f64> {
-    match (&of.to, &of.minus) {
-        _ if of.harm.is_some() => Some(1.0),
-        (Some(_), None) => Some(1.0),
-        (None, Some(_)) => Some(0.0),
-        _ => None,
-    }
-}
 
 /// Reproduced within the strict bound, in direction only within the other one.
 pub(super) fn graded(strict: bool, partly: bool) -> Verdict {

@@ -3,20 +3,23 @@
 mod certainty;
 mod equal;
 mod figure;
+mod part;
 mod series;
+mod together;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use whimbrel_scenario::word_hint;
 
 pub(crate) use self::certainty::Seeds;
-use self::certainty::{Distance, decide_together};
 use self::figure::{bounds, near};
+use self::part::Part;
 use self::series::series_part;
+use self::together::decide_together;
 use super::figures::{At, Case, Figured, Trouble, axis_of, expected_fits, label};
 use super::file::{Check, ClaimEntry, Expected, FigureEntry, Selection};
 use super::verdict::Verdict;
-use crate::stats::{Summary, TAIL};
+use crate::stats::Summary;
 
 /// What came out.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,22 +53,6 @@ pub(crate) struct Plotted {
     /// Whether the other side of the ratio or difference is the same runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) equal: bool,
-}
-
-/// What a series or a single figure came to.
-struct Part {
-    label: String,
-    verdict: Verdict,
-    text: String,
-    figure: Option<Summary>,
-    /// How far from the claim, for finding the worst: smaller is worse.
-    margin: f64,
-    /// How far it is from what decides, if that has an interval.
-    away: Option<Distance>,
-    /// What an interval that decides it leaves on each side.
-    tail: f64,
-    /// What two parts share only if they are the same runs and figures.
-    identity: Option<u64>,
 }
 
 /// Checks a claim.
@@ -365,21 +352,6 @@ fn besides(same: usize, vacuous: usize) -> String {
     }
 }
 
-impl Part {
-    fn seeds(&self) -> Option<Seeds> {
-        self.away.and_then(|away| away.seeds(self.tail))
-    }
-
-    /// Nothing measured is farthest from any claim.
-    fn known_margin(&self) -> f64 {
-        if self.margin.is_nan() {
-            f64::NEG_INFINITY
-        } else {
-            self.margin
-        }
-    }
-}
-
 fn parts(check: &Check, cases: &[Case], over: Option<&str>, thinned: bool) -> Result<Vec<Part>, Trouble> {
     match check {
         Check::Bounds { .. } => cases.iter().map(|case| bounds(check, case)).collect(),
@@ -412,19 +384,6 @@ fn grouped(cases: &[Case], key: impl Fn(&Case) -> At) -> Vec<(At, Vec<&Case>)> {
         }
     }
     groups
-}
-
-fn nothing(label: String) -> Part {
-    Part {
-        label,
-        verdict: Verdict::Not,
-        text: "nothing was measured".to_owned(),
-        figure: None,
-        margin: f64::NAN,
-        away: None,
-        tail: TAIL,
-        identity: None,
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::certainty::Distance;
 use super::figure::graded;
-use super::{Part, nothing};
+use super::part::{Part, nothing};
 use crate::stats::TAIL;
 use crate::study::figures::{Case, Trouble, combined, label, same};
 use crate::study::file::{Check, Direction};

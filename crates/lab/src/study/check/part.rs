@@ -1,0 +1,50 @@
+//! What a series or a single figure of a claim came to.
+
+use super::certainty::{Distance, Seeds};
+use crate::stats::{Summary, TAIL};
+use crate::study::verdict::Verdict;
+
+/// What a series or a single figure came to.
+pub(super) struct Part {
+    pub(super) label: String,
+    pub(super) verdict: Verdict,
+    pub(super) text: String,
+    pub(super) figure: Option<Summary>,
+    /// How far from the claim, for finding the worst: smaller is worse.
+    pub(super) margin: f64,
+    /// How far it is from what decides, if that has an interval.
+    pub(super) away: Option<Distance>,
+    /// What an interval that decides it leaves on each side.
+    pub(super) tail: f64,
+    /// What two parts share only if they are the same runs and figures.
+    pub(super) identity: Option<u64>,
+}
+
+impl Part {
+    pub(super) fn seeds(&self) -> Option<Seeds> {
+        self.away.and_then(|away| away.seeds(self.tail))
+    }
+
+    /// Nothing measured is farthest from any claim.
+    pub(super) fn known_margin(&self) -> f64 {
+        if self.margin.is_nan() {
+            f64::NEG_INFINITY
+        } else {
+            self.margin
+        }
+    }
+}
+
+/// A part of which there is no figure.
+pub(super) fn nothing(label: String) -> Part {
+    Part {
+        label,
+        verdict: Verdict::Not,
+        text: "nothing was measured".to_owned(),
+        figure: None,
+        margin: f64::NAN,
+        away: None,
+        tail: TAIL,
+        identity: None,
+    }
+}
