@@ -9,6 +9,14 @@ use crate::output::{FAILED, INTERRUPTED, Outcome, fail};
 /// Signals within this time after a request belong to it: some programs, such as `timeout`, signal a process and then its group.
 const TOGETHER: Duration = Duration::from_millis(100);
 
+/// A request has come.
+static REQUESTED: AtomicBool = AtomicBool::new(false);
+
+/// Returns whether a request has come since [`on_request`].
+pub(crate) fn is_requested() -> bool {
+    REQUESTED.load(Ordering::Relaxed)
+}
+
 /// Counts requests.
 #[derive(Default)]
 struct Requests {
@@ -36,6 +44,7 @@ pub(crate) fn on_request(mut act: impl FnMut(u32) + Send + 'static) -> Result<()
     let mut requests = Requests::default();
     let handle = move || {
         if let Some(number) = requests.on_signal(Instant::now()) {
+            REQUESTED.store(true, Ordering::Relaxed);
             act(number);
         }
     };

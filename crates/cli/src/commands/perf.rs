@@ -2,8 +2,7 @@
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
-
-use whimbrel::Span;
+use std::time::Duration;
 
 use crate::perf::client::{Measured, Test, measure};
 use crate::perf::protocol::MAX_MESSAGE;
@@ -13,7 +12,7 @@ use crate::transfer::connect::Toward;
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::interrupt::Interrupt;
-use crate::transfer::options::{Options, parse_amount};
+use crate::transfer::options::{self, Options, parse_amount};
 use crate::transfer::run::block_on;
 use crate::transfer::{address, listen};
 use crate::tui::Tui;
@@ -87,13 +86,8 @@ const LONGEST: f64 = 3600.0;
 
 /// Parses a time. Returns seconds.
 fn parse_time(text: &str) -> Result<f64, String> {
-    let span: Span = text.parse().map_err(|error| format!("{error}"))?;
-    let seconds = span.as_nanos() as f64 / 1e9;
-    if (0.05..=86_400.0).contains(&seconds) {
-        Ok(seconds)
-    } else {
-        Err("allowed are 50 ms to 24 h".to_owned())
-    }
+    let allowed = Duration::from_millis(50)..=Duration::from_secs(86_400);
+    options::parse_time(text, allowed, "50 ms to 24 h").map(|time| time.as_secs_f64())
 }
 
 /// Parses the size of a message.

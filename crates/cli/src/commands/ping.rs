@@ -6,18 +6,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use whimbrel::{Association, MAX_PINGS, PathChange, PathEvent, PathId, PathState, Span};
+use whimbrel::{Association, MAX_PINGS, PathChange, PathEvent, PathId, PathState};
 
 use crate::transfer::address;
-use crate::transfer::connect::Toward;
+use crate::transfer::connect::{Toward, end};
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::interrupt::Interrupt;
-use crate::transfer::options::Options;
+use crate::transfer::options::{Options, parse_time};
 use crate::transfer::run::block_on;
 
-/// How long the end of the association may take.
-const FAREWELL_PATIENCE: Duration = Duration::from_secs(3);
 /// Bytes of a ping beside its Heartbeat Info and the IP header: UDP and SCTP headers, chunk and parameter header.
 const OVERHEAD: usize = 8 + 12 + 8;
 /// Bytes of an IPv4 and of an IPv6 header.
@@ -84,13 +82,8 @@ fn parse_wait(text: &str) -> Result<Duration, String> {
 }
 
 fn parse_between(text: &str, least: Duration) -> Result<Duration, String> {
-    let span: Span = text.parse().map_err(|error| format!("{error}"))?;
-    let time = Duration::from_nanos(span.as_nanos());
-    if (least..=Duration::from_secs(3600)).contains(&time) {
-        Ok(time)
-    } else {
-        Err(format!("allowed are {} ms to 1 h", least.as_millis()))
-    }
+    let allowed = format!("{} ms to 1 h", least.as_millis());
+    parse_time(text, least..=Duration::from_secs(3600), &allowed)
 }
 
 /// What was measured of a path.
@@ -287,8 +280,14 @@ async fn ping(args: &Args, console: &Console, report: &mut Option<Value>) -> Res
         .connect(&stack, &args.to, &args.options, &interrupt, console);
     let association = connecting.await?;
     if let Err(failure) = check(args, association.paths().len()) {
-        association.abort("the measurement cannot be made");
-        let _ = tokio::time::timeout(FAREWELL_PATIENCE, stack.wait_idle()).await;
+        end(
+            &stack,
+            &association,
+            false,
+            "the measurement cannot be made",
+            &interrupt,
+        )
+        .await;
         return Err(failure);
     }
     let mut events = association.path_events();
@@ -305,7 +304,7 @@ async fn ping(args: &Args, console: &Console, report: &mut Option<Value>) -> Res
     let is_last = |next: u32| args.count.is_some_and(|count| next > count);
     let mut failure = None;
     // From the last ping on, its answers are awaited.
-    let mut end = None;
+    let mut deadline = None;
     loop {
         tokio::select! {
             biased;
@@ -313,7 +312,7 @@ async fn ping(args: &Args, console: &Console, report: &mut Option<Value>) -> Res
             event = events.next() => match event {
                 Some(event) => {
                     pinger.on_event(&event);
-                    if end.is_some() && pinger.waiting.is_empty() {
+                    if deadline.is_some() && pinger.waiting.is_empty() {
                         break;
                     }
                 }
@@ -322,11 +321,11 @@ async fn ping(args: &Args, console: &Console, report: &mut Option<Value>) -> Res
                     break;
                 }
             },
-            () = async { tokio::time::sleep_until(end.unwrap_or_else(tokio::time::Instant::now)).await }, if end.is_some() => break,
-            _ = tick.tick(), if end.is_none() => {
+            () = async { tokio::time::sleep_until(deadline.unwrap_or_else(tokio::time::Instant::now)).await }, if deadline.is_some() => break,
+            _ = tick.tick(), if deadline.is_none() => {
                 pinger.send();
                 if is_last(pinger.next) {
-                    end = Some(tokio::time::Instant::now() + args.wait);
+                    deadline = Some(tokio::time::Instant::now() + args.wait);
                 }
             }
         }
@@ -341,12 +340,7 @@ async fn ping(args: &Args, console: &Console, report: &mut Option<Value>) -> Res
         }
     }
     if failure.is_none() {
-        tokio::select! {
-            _ = tokio::time::timeout(FAREWELL_PATIENCE, association.shutdown()) => {}
-            () = interrupt.asked(2) => {}
-        }
-        association.abort("the measurement is over");
-        let _ = tokio::time::timeout(FAREWELL_PATIENCE, stack.wait_idle()).await;
+        end(&stack, &association, true, "the measurement is over", &interrupt).await;
     }
     match failure {
         Some(failure) => Err(failure),

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -69,6 +70,8 @@ struct Place {
     tui: Tui,
     console: Console,
     interrupt: Interrupt,
+    /// Transfers that have begun and not ended.
+    incomplete: Arc<AtomicUsize>,
     /// With `--once`: whether a transfer has begun.
     once: Option<watch::Sender<bool>>,
 }
@@ -114,12 +117,13 @@ async fn receive(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failur
         tui: tui.clone(),
         console: console.clone(),
         interrupt,
+        incomplete: Arc::default(),
         once: (args.once || is_output).then(|| watch::Sender::new(false)),
     };
     let mut transfers = JoinSet::new();
     let mut unauthenticated = Unauthenticated::default();
     let mut strangers = tokio::time::interval(STRANGERS_INTERVAL);
-    let mut outcome = Ok(());
+    let mut outcome = None;
     loop {
         tokio::select! {
             accepted = listener.accept() => {
@@ -128,18 +132,15 @@ async fn receive(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failur
                 transfers.spawn(async move { attend(association, &place).await });
             }
             () = place.begun() => break,
-            Some(ended) = transfers.join_next() => outcome = result_of(ended).unwrap_or(outcome),
+            Some(ended) = transfers.join_next() => outcome = result_of(ended).or(outcome),
             _ = strangers.tick() => unauthenticated.report(&stack, console),
             () = place.interrupt.asked(1) => break,
         }
     }
-    let busy = !transfers.is_empty();
     drop(listener);
     let rest = async {
         while let Some(ended) = transfers.join_next().await {
-            if let Some(ended) = result_of(ended) {
-                outcome = ended;
-            }
+            outcome = result_of(ended).or(outcome.take());
         }
         stack.wait_idle().await;
     };
@@ -154,17 +155,17 @@ async fn receive(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failur
     if let Target::Folder(folder) = &*place.target {
         folder.idle().await;
     }
-    if place.once.is_some() && !place.interrupt.is_asked() {
+    if place.interrupt.is_asked() && place.incomplete.load(Ordering::Relaxed) > 0 {
+        return Err(Failure::interrupted("interrupted"));
+    }
+    match outcome {
+        _ if place.once.is_none() => Ok(()),
+        None => Err(Failure::interrupted("interrupted")),
         // The transfer has already printed its failure; only its exit code remains.
-        return outcome.map_err(|failure| Failure {
+        Some(outcome) => outcome.map_err(|failure| Failure {
             message: "the transfer failed".to_owned(),
             ..failure
-        });
-    }
-    if busy || place.once.is_some() {
-        Err(Failure::interrupted("interrupted"))
-    } else {
-        Ok(())
+        }),
     }
 }
 
@@ -217,10 +218,7 @@ impl Place {
 
 /// One peer, from its header to the end of the association. Nothing if it is no sender: it has not sent a valid header, or not in time.
 async fn attend(association: Association, place: &Place) -> Option<Result<(), Failure>> {
-    let peer = association
-        .peer_addrs()
-        .first()
-        .map_or_else(|| "?".to_owned(), ToString::to_string);
+    let peer = paths::peer(&association);
     let header = tokio::select! {
         biased;
         header = next_header(&association) => header.and_then(|header| {
@@ -246,12 +244,16 @@ async fn attend(association: Association, place: &Place) -> Option<Result<(), Fa
             return None;
         }
     };
+    place.incomplete.fetch_add(1, Ordering::Relaxed);
     let _watching = place.tui.watch(&format!("from {peer}"), &association);
     let outcome = tokio::select! {
         outcome = take_all(&association, &peer, header, place) => outcome,
         () = place.interrupt.asked(1) => Err(Failure::interrupted("the receiver was interrupted")),
         never = paths::watch(&association, &place.console) => match never {},
     };
+    if outcome.is_ok() || !place.interrupt.is_asked() {
+        place.incomplete.fetch_sub(1, Ordering::Relaxed);
+    }
     match outcome {
         Ok(()) => {
             farewell(&association).await;
@@ -280,12 +282,13 @@ async fn take_all(association: &Association, peer: &str, header: Header, place: 
     let mut next = Some(header);
     while let Some(header) = next {
         let taken = receiving.take(&header).await?;
-        association.send(Frame::Done.into_message()).await?;
         if let Some(taken) = taken {
             files += 1;
             bytes += taken.size - taken.from;
             place.report(&taken, peer, is_single_file(&header));
         }
+        // If the sender has gone, what it has said before decides whether that was everything.
+        let _ = association.send(Frame::Done.into_message()).await;
         next = next_header(association).await?;
         if next.is_some() && matches!(&*place.target, Target::Output) {
             return Err(Failure::file("standard output takes one file"));

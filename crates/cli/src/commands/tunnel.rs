@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use whimbrel::{Association, AssociationError, CloseReason, Span};
+use whimbrel::{Association, AssociationError, CloseReason};
 
-use crate::transfer::connect::Toward;
+use crate::transfer::connect::{Toward, end};
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::frame::printable;
 use crate::transfer::interrupt::Interrupt;
 use crate::transfer::listen::LAST_PACKETS;
-use crate::transfer::options::Options;
+use crate::transfer::options::{Options, parse_time};
 use crate::transfer::run::block_on;
 use crate::transfer::{address, listen, paths};
 use crate::tunnel::device::Device;
@@ -29,8 +29,6 @@ use crate::tunnel::network::{Network, parse_network};
 use crate::tunnel::ports::Ports;
 use crate::tunnel::protocol::{Frame, MAX_MESSAGE, STREAMS, VERSION};
 
-/// How long the end of the association may take.
-const FAREWELL_PATIENCE: Duration = Duration::from_secs(3);
 /// How long the server may take to accept the tunnel.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 /// Time before a client connects again, the first time and at most.
@@ -111,13 +109,11 @@ pub(crate) struct Args {
 }
 
 fn parse_idle(text: &str) -> Result<Duration, String> {
-    let span: Span = text.parse().map_err(|error| format!("{error}"))?;
-    let time = Duration::from_nanos(span.as_nanos());
-    if (Duration::from_secs(1)..=Duration::from_secs(86_400)).contains(&time) {
-        Ok(time)
-    } else {
-        Err("allowed are 1 s to 24 h".to_owned())
-    }
+    parse_time(
+        text,
+        Duration::from_secs(1)..=Duration::from_secs(86_400),
+        "1 s to 24 h",
+    )
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
@@ -226,10 +222,7 @@ async fn attend(
     interrupt: Interrupt,
     console: Console,
 ) -> Option<Result<(), Failure>> {
-    let peer = association
-        .peer_addrs()
-        .first()
-        .map_or_else(|| "?".to_owned(), ToString::to_string);
+    let peer = paths::peer(&association);
     let greeting = async {
         match association.recv().await? {
             Some(message) => match Frame::from_message(message) {
@@ -423,18 +416,14 @@ impl Client<'_> {
             Ok(()) => self.carry(&association).await,
             Err(failure) => Err(failure.into()),
         };
-        if outcome.is_ok() && !*self.has_no_device.borrow() {
-            tokio::select! {
-                _ = tokio::time::timeout(FAREWELL_PATIENCE, association.shutdown()) => {}
-                () = self.interrupt.asked(2) => {}
-            }
-        }
-        association.abort(if *self.has_no_device.borrow() {
+        let has_no_device = *self.has_no_device.borrow();
+        let reason = if has_no_device {
             "the TUN device of the client has failed"
         } else {
             "the tunnel has ended"
-        });
-        let _ = tokio::time::timeout(FAREWELL_PATIENCE, stack.wait_idle()).await;
+        };
+        let is_in_order = outcome.is_ok() && !has_no_device;
+        end(&stack, &association, is_in_order, reason, &self.interrupt).await;
         outcome
     }
 

@@ -13,7 +13,7 @@ use super::exchange::{News, Totals, exchange};
 use super::plan::Plan;
 use super::protocol::{Frame, Start};
 use super::report;
-use crate::transfer::connect::Toward;
+use crate::transfer::connect::{Toward, end};
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::interrupt::Interrupt;
@@ -21,8 +21,6 @@ use crate::transfer::options::Options;
 use crate::transfer::paths;
 use crate::tui::Tui;
 
-/// How long the end of an association may take.
-const FAREWELL_PATIENCE: Duration = Duration::from_secs(3);
 /// How long the server may take to answer.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(30);
 /// Intervals that wait to be printed.
@@ -61,6 +59,13 @@ pub(crate) async fn measure(
     console: &Console,
     tui: &Tui,
 ) -> Result<Measured, Failure> {
+    let room = options.association()?.send_buffer;
+    if test.message_bytes > room {
+        let (length, buffer) = (test.message_bytes, room);
+        return Err(Failure::wrong_use(format!(
+            "messages of {length} bytes (--length) do not fit into a send buffer of {buffer} bytes (--buffer)"
+        )));
+    }
     let mut associations = Vec::new();
     for _ in 0..test.parallel {
         // Two associations between the same addresses need different ports.
@@ -87,7 +92,14 @@ pub(crate) async fn measure(
             };
             let (totals, outcome) = one(&association, &test, &interrupt, &console, report).await;
             drop(watching);
-            end(&stack, &association, outcome.is_ok(), &interrupt).await;
+            end(
+                &stack,
+                &association,
+                outcome.is_ok(),
+                "the measurement is over",
+                &interrupt,
+            )
+            .await;
             (number, totals, outcome)
         });
     }
@@ -180,18 +192,6 @@ async fn one(
         () = interrupt.asked(2) => (Totals::default(), Err(Failure::interrupted("interrupted"))),
         never = paths::watch(association, console) => match never {},
     }
-}
-
-/// Ends an association: in good order after a success.
-async fn end(stack: &Stack, association: &Association, succeeded: bool, interrupt: &Interrupt) {
-    if succeeded {
-        tokio::select! {
-            _ = tokio::time::timeout(FAREWELL_PATIENCE, association.shutdown()) => {}
-            () = interrupt.asked(2) => {}
-        }
-    }
-    association.abort("the measurement is over");
-    let _ = tokio::time::timeout(FAREWELL_PATIENCE, stack.wait_idle()).await;
 }
 
 fn addrs(addrs: &[SocketAddr]) -> String {

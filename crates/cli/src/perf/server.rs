@@ -12,6 +12,7 @@ use super::report;
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::interrupt::Interrupt;
+use crate::transfer::paths;
 use crate::transfer::progress::summary;
 use crate::tui::Tui;
 
@@ -36,10 +37,7 @@ pub(crate) struct Server {
 impl Server {
     /// Serves one association. Nothing if the peer has asked for nothing.
     pub(crate) async fn attend(self, association: Association) -> Option<Result<(), Failure>> {
-        let peer = association
-            .peer_addrs()
-            .first()
-            .map_or_else(|| "?".to_owned(), ToString::to_string);
+        let peer = paths::peer(&association);
         let first = tokio::select! {
             first = association.recv() => first,
             () = self.interrupt.asked(1) => {

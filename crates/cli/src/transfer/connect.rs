@@ -11,6 +11,8 @@ use super::failure::Failure;
 use super::interrupt::Interrupt;
 use super::options::Options;
 
+/// How long the end of an association may take.
+const FAREWELL_PATIENCE: Duration = Duration::from_secs(3);
 /// With a key, silence of the other end is explained after this time.
 const SILENCE: Duration = Duration::from_secs(2);
 /// With a key, time after which the other end is taken to have another one, unless given.
@@ -126,6 +128,25 @@ impl Toward {
         };
         Failure::timed_out(cause)
     }
+}
+
+/// Ends an association: in good order if that is wanted and does not take long, until a second Ctrl-C; otherwise by an abort with
+/// this reason.
+pub(crate) async fn end(
+    stack: &Stack,
+    association: &Association,
+    is_in_order: bool,
+    reason: &str,
+    interrupt: &Interrupt,
+) {
+    if is_in_order {
+        tokio::select! {
+            _ = tokio::time::timeout(FAREWELL_PATIENCE, association.shutdown()) => {}
+            () = interrupt.asked(2) => {}
+        }
+    }
+    association.abort(reason);
+    let _ = tokio::time::timeout(FAREWELL_PATIENCE, stack.wait_idle()).await;
 }
 
 /// Says soon why there may be no answer: an end discards what another key has authenticated (RFC 4895 §6.3).

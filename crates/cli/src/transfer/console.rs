@@ -13,8 +13,8 @@ use super::frame::visible;
 /// Bytes of lines that wait for a slow output; further lines are dropped.
 const WAITING_RESULTS: usize = 64 << 20;
 const WAITING_NOTES: usize = 256 << 10;
-/// Lines that wait for the end of a live view, which shows the last ones; results beyond that are lines of a terminal.
-const HELD_LINES: usize = 1024;
+/// The last lines, which a live view shows.
+const RECENT_LINES: usize = 256;
 /// How long the end of the program waits for an output that takes nothing.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The same for standard error, and after Ctrl-C.
@@ -26,8 +26,8 @@ pub(crate) struct Console {
     bars: MultiProgress,
     out: Arc<Queue>,
     err: Arc<Queue>,
-    /// Lines that wait for the end of a live view, if there is one.
-    held: Arc<Mutex<Option<Held>>>,
+    /// The last lines, if they wait for the end of a live view.
+    recent: Arc<Mutex<Option<VecDeque<String>>>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,9 +35,6 @@ enum Output {
     Out,
     Err,
 }
-
-/// Lines with their outputs.
-type Held = VecDeque<(Output, String)>;
 
 /// Lines that wait for an output.
 #[derive(Debug)]
@@ -52,6 +49,8 @@ struct Queue {
 struct Waiting {
     lines: VecDeque<String>,
     bytes: usize,
+    /// A live view has the terminal.
+    is_held: bool,
     /// A line has been taken out and is being written.
     is_writing: bool,
     /// Lines that were taken out.
@@ -93,13 +92,21 @@ impl Queue {
         self.changed.notify_all();
     }
 
+    /// Keeps lines, or writes them again.
+    fn hold(&self, is_held: bool) {
+        self.lock().is_held = is_held;
+        self.changed.notify_all();
+    }
+
     /// Waits for a line. The one before it counts as written.
     fn take(&self) -> String {
         let mut waiting = self.lock();
         waiting.is_writing = false;
         self.changed.notify_all();
         loop {
-            if let Some(line) = waiting.lines.pop_front() {
+            if !waiting.is_held
+                && let Some(line) = waiting.lines.pop_front()
+            {
                 waiting.bytes -= line.len();
                 waiting.taken += 1;
                 waiting.is_writing = true;
@@ -139,7 +146,7 @@ impl Console {
             out: start(Output::Out, &bars),
             err: start(Output::Err, &bars),
             bars,
-            held: Arc::default(),
+            recent: Arc::default(),
         }
     }
 
@@ -172,12 +179,11 @@ impl Console {
     }
 
     fn print(&self, output: Output, line: String) {
-        if let Some(held) = &mut *self.lock() {
-            if held.len() == HELD_LINES {
-                held.pop_front();
+        if let Some(recent) = &mut *self.lock() {
+            if recent.len() == RECENT_LINES {
+                recent.pop_front();
             }
-            held.push_back((output, line));
-            return;
+            recent.push_back(line.clone());
         }
         let lines = match output {
             Output::Out => &self.out,
@@ -186,27 +192,28 @@ impl Console {
         lines.add(line);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Held>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Option<VecDeque<String>>> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Holds lines back and shows no progress bars, because a live view has the terminal.
     pub(crate) fn hold(&self) {
         self.bars.set_draw_target(ProgressDrawTarget::hidden());
         self.lock().get_or_insert_default();
+        self.out.hold(true);
+        self.err.hold(true);
     }
 
-    /// Returns the lines that are held back.
+    /// Returns the last lines that are held back.
     pub(crate) fn held(&self) -> Vec<String> {
-        self.lock().iter().flatten().map(|(_, line)| line.clone()).collect()
+        self.lock().iter().flatten().cloned().collect()
     }
 
     /// Prints the lines that were held back.
     pub(crate) fn release(&self) {
-        let held = self.lock().take();
-        for (output, line) in held.into_iter().flatten() {
-            self.print(output, line);
-        }
+        self.lock().take();
+        self.out.hold(false);
+        self.err.hold(false);
     }
 
     /// Waits until everything is written, for results as long as the output takes some; not so long after Ctrl-C. Returns the number of
@@ -279,6 +286,34 @@ mod tests {
         queue.add("12345".to_owned());
         assert_eq!(queue.take(), "67890");
         assert_eq!(queue.finish(Duration::from_millis(1)), 3);
+    }
+
+    #[test]
+    fn lines_are_held_back_without_losing_results() {
+        let queue = Queue::new(WAITING_RESULTS);
+        queue.hold(true);
+        let (reader, count) = (Arc::clone(&queue), 5000);
+        let taken = std::thread::spawn(move || (0..count).map(|_| reader.take()).collect::<Vec<_>>());
+        for number in 0..count {
+            queue.add(number.to_string());
+        }
+        assert_eq!(queue.finish(Duration::from_millis(50)), 5000);
+        queue.hold(false);
+        let taken = taken.join().expect("no panic");
+        assert!(taken.into_iter().eq((0..count).map(|number| number.to_string())));
+    }
+
+    #[test]
+    fn a_live_view_shows_the_last_lines() {
+        let console = Console::new();
+        console.hold();
+        for number in 0..3000 {
+            console.say(number.to_string());
+        }
+        let held = console.held();
+        assert_eq!(held.len(), RECENT_LINES);
+        assert_eq!(held.last().map(String::as_str), Some("2999"));
+        assert_eq!(console.out.lock().unwritten(), 3000);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Options about the association.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use whimbrel::{AssociationConfig, AuthConfig, Scheme, StackConfig};
+use whimbrel::{AssociationConfig, AuthConfig, Scheme, Span, StackConfig};
 use whimbrel_scenario::ScenarioError;
 
 use super::failure::Failure;
@@ -15,7 +17,8 @@ const DEFAULT_PORT: u16 = 5000;
 /// it uses all paths at once, leaves a path after a single timeout, and is `veno-tabe` with a single path.
 const DEFAULT_SCHEME: &str = "multipath";
 
-/// The largest size of `--buffer` in bytes.
+/// The smallest and the largest size of a buffer in bytes. A message has to fit into it: an IP packet or a datagram of `tunnel`.
+const MIN_BUFFER: u32 = 1 << 16;
 const MAX_BUFFER: u32 = 1 << 30;
 
 #[derive(clap::Args, Debug)]
@@ -28,7 +31,7 @@ pub(crate) struct Options {
     /// it sends
     #[arg(long, value_name = "NAME", default_value = DEFAULT_SCHEME, value_parser = parse_scheme)]
     scheme: Scheme,
-    /// Size of the send buffer and of the receive buffer, such as 8MiB, 500kB or 1048576 (bytes). Default: 1 MiB at the start,
+    /// Size of the send buffer and of the receive buffer, such as 8MiB, 500kB or 1048576 (bytes), at least 64 KiB. Default: 1 MiB at the start,
     /// tuned automatically to the path
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     buffer: Option<u32>,
@@ -64,6 +67,13 @@ impl Options {
             (config.send_buffer_max, config.recv_buffer_max) = (None, None);
         }
         let mut config = whimbrel_scenario::change(&config, &self.set).map_err(|error| wrong(&error))?;
+        for (field, size) in [("send_buffer", config.send_buffer), ("recv_buffer", config.recv_buffer)] {
+            if size < MIN_BUFFER {
+                return Err(Failure::wrong_use(format!(
+                    "{field} = {size}: allowed are 64 KiB or more"
+                )));
+            }
+        }
         if let Some(path) = &self.key {
             config.auth = AuthConfig::shared_key(&key::read(path)?);
         }
@@ -102,9 +112,20 @@ fn parse_scheme(name: &str) -> Result<Scheme, String> {
 /// Parses the size of a buffer.
 fn parse_size(text: &str) -> Result<u32, String> {
     match parse_amount(text).map(u32::try_from) {
-        Ok(Ok(bytes @ 1500..=MAX_BUFFER)) => Ok(bytes),
+        Ok(Ok(bytes @ MIN_BUFFER..=MAX_BUFFER)) => Ok(bytes),
         Err(problem) if problem.contains("unit") => Err(problem),
-        _ => Err("allowed are 1500 bytes to 1 GiB, such as 8MiB".to_owned()),
+        _ => Err("allowed are 64 KiB to 1 GiB, such as 8MiB".to_owned()),
+    }
+}
+
+/// Parses a time in this range, which `allowed` describes.
+pub(crate) fn parse_time(text: &str, range: RangeInclusive<Duration>, allowed: &str) -> Result<Duration, String> {
+    let span: Span = text.parse().map_err(|error| format!("{error}"))?;
+    let time = Duration::from_nanos(span.as_nanos());
+    if range.contains(&time) {
+        Ok(time)
+    } else {
+        Err(format!("allowed are {allowed}"))
     }
 }
 
@@ -153,7 +174,17 @@ mod tests {
         assert_eq!(parse_size("8MiB"), Ok(8 << 20));
         assert_eq!(parse_size("500 kB"), Ok(500_000));
         assert_eq!(parse_size("1GiB"), Ok(1 << 30));
-        for wrong in ["", "M", "1499", "2G", "4 parsecs", "-1", "99999999999999999999", "1.5M"] {
+        assert_eq!(parse_size("64KiB"), Ok(1 << 16));
+        for wrong in [
+            "",
+            "M",
+            "65535",
+            "2G",
+            "4 parsecs",
+            "-1",
+            "99999999999999999999",
+            "1.5M",
+        ] {
             assert!(parse_size(wrong).is_err(), "{wrong}");
         }
     }

@@ -2,11 +2,47 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use whimbrel::{Association, PathChange, PathEvent};
 
 use super::console::Console;
+
+/// Pings of an association that is doubted, and the time between them.
+const PINGS: u32 = 5;
+const PING_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Returns the peer's first address, for messages.
+pub(crate) fn peer(association: &Association) -> String {
+    let addrs = association.peer_addrs();
+    addrs.first().map_or_else(|| "?".to_owned(), ToString::to_string)
+}
+
+/// Returns whether the peer answers within some seconds.
+pub(crate) async fn is_alive(association: &Association) -> bool {
+    let mut events = association.path_events();
+    let answered = async {
+        loop {
+            match events.next().await {
+                Some(event) if matches!(event.change, PathChange::PingAnswered { .. }) => return true,
+                Some(_) => {}
+                None => return false,
+            }
+        }
+    };
+    let pings = async {
+        for number in 0..PINGS {
+            for path in association.paths() {
+                association.ping(path.id, number, 0);
+            }
+            tokio::time::sleep(PING_INTERVAL).await;
+        }
+    };
+    tokio::select! {
+        answered = answered => answered,
+        () = pings => false,
+    }
+}
 
 /// Prints each failure and recovery of a path to standard error, for as long as it is polled.
 pub(crate) async fn watch(association: &Association, console: &Console) -> std::convert::Infallible {

@@ -17,11 +17,13 @@ use super::digest::Hashes;
 use super::failure::Failure;
 use super::folder::{Folder, Part};
 use super::frame::{CANCELLED, DIGEST_BYTES, Frame, Header, check_path};
+use super::paths;
 
-/// A sender that has sent nothing for this long may have been killed.
+/// A sender that has sent nothing for this long may have been killed: it is asked whether it answers.
 const SILENT: Duration = Duration::from_secs(2);
-/// How long a transfer waits for the file of another one that it continues, and how often it looks.
-const TAKEOVER: Duration = Duration::from_secs(5);
+/// How long a transfer waits for the file of another one that it continues, and how often it looks: longer than it takes to find out that
+/// the other sender does not answer.
+const TAKEOVER: Duration = Duration::from_secs(12);
 const LOOK: Duration = Duration::from_millis(100);
 /// How long the end of the receiver waits for the disk.
 const LAST_WRITES: Duration = Duration::from_secs(1);
@@ -104,6 +106,10 @@ impl Activity {
     fn note(&self) {
         *lock(&self.at) = Instant::now();
     }
+
+    fn is_silent(&self) -> bool {
+        lock(&self.at).elapsed() > SILENT
+    }
 }
 
 /// A mutex whose other holders do not leave anything half done.
@@ -125,12 +131,21 @@ impl Holders {
         }
     }
 
-    /// Aborts the transfer that has this file if nothing has come from its sender for a while. Returns whether there is one.
-    fn release_silent(&self, key: &(String, u64)) -> bool {
-        let holders = lock(&self.0);
-        let Some(holder) = holders.get(key) else { return false };
-        if lock(&holder.last.at).elapsed() > SILENT && !holder.last.released.swap(true, Ordering::Relaxed) {
-            holder.association.abort("another transfer continues the file");
+    /// Aborts the transfer that has this file if its sender is silent and does not answer. Returns whether there is one.
+    async fn release_silent(&self, key: &(String, u64)) -> bool {
+        let holder = lock(&self.0)
+            .get(key)
+            .map(|holder| (holder.association.clone(), holder.last.clone()));
+        let Some((association, last)) = holder else {
+            return false;
+        };
+        if last.is_silent() {
+            // It may wait for this end, which hashes what it has.
+            if paths::is_alive(&association).await {
+                last.note();
+            } else if last.is_silent() && !last.released.swap(true, Ordering::Relaxed) {
+                association.abort("another transfer continues the file");
+            }
         }
         true
     }
@@ -260,22 +275,28 @@ impl Receiving<'_> {
             && let Some(size) = size
         {
             // It may have been received already.
-            let found = self.hash(place, header, path.clone(), size).await?;
-            if self.is_agreed(header, &found).await? {
-                self.answer_from(size).await?;
-                let (_, digest) = self.take_nothing().await?;
-                if digest != found.digest() {
-                    return Err(differs(name, &found.digest(), &digest));
+            match self.hash(place, path.clone(), size).await? {
+                Ok(found) => {
+                    if self.is_agreed(header, &found).await? {
+                        self.answer_from(size).await?;
+                        let (_, digest) = self.take_nothing().await?;
+                        if digest != found.digest() {
+                            return Err(differs(name, &found.digest(), &digest));
+                        }
+                        return Ok(Some(taken(name, size, size, digest, start)));
+                    }
+                    if !self.force {
+                        return Err(exists(name));
+                    }
+                    self.answer_from(0).await?;
+                    folder.check_room(size).map_err(cannot)?;
+                    let part = folder.part_file().map_err(cannot)?;
+                    return self.finish(place, header, part, Prefix::none(), &path, start).await;
                 }
-                return Ok(Some(taken(name, size, size, digest, start)));
+                // It is replaced.
+                Err(_) if self.force => {}
+                Err(error) => return Err(cannot_read(name, &error)),
             }
-            if !self.force {
-                return Err(exists(name));
-            }
-            self.answer_from(0).await?;
-            folder.check_room(size).map_err(cannot)?;
-            let part = folder.part_file().map_err(cannot)?;
-            return self.finish(place, header, part, Prefix::none(), &path, start).await;
         }
         let (mut part, have, _holding) = self.part_file(place, header).await.map_err(cannot)?;
         let missing = size.unwrap_or(0).saturating_sub(have);
@@ -294,7 +315,8 @@ impl Receiving<'_> {
             self.answer(header, 0).await?;
             return Ok(Prefix::none());
         }
-        let found = self.hash(place, header, part.path().to_owned(), have).await?;
+        let found = self.hash(place, part.path().to_owned(), have).await?;
+        let found = found.map_err(|error| cannot_read(&header.name, &error))?;
         let is_agreed = self.is_agreed(header, &found).await?;
         let prefix = if is_agreed { found } else { Prefix::none() };
         self.answer_from(prefix.len).await?;
@@ -302,12 +324,9 @@ impl Receiving<'_> {
     }
 
     /// Hashes the first `len` bytes of a file as long as the sender waits for that.
-    async fn hash(&self, place: &ReceivingFolder, header: &Header, path: PathBuf, len: u64) -> Result<Prefix, Failure> {
+    async fn hash(&self, place: &ReceivingFolder, path: PathBuf, len: u64) -> Result<std::io::Result<Prefix>, Failure> {
         tokio::select! {
-            hasher = place.hashes.hash(path, len) => match hasher {
-                Ok(hasher) => Ok(Prefix { hasher, len }),
-                Err(error) => Err(Failure::file(format!("cannot write {}: {error}", header.name))),
-            },
+            hasher = place.hashes.hash(path, len) => Ok(hasher.map(|hasher| Prefix { hasher, len })),
             said = next_frame(self.association) => match said? {
                 Frame::Cancel => Err(gave_up()),
                 _ => Err(Failure::file("the sender did not wait for an answer")),
@@ -332,7 +351,7 @@ impl Receiving<'_> {
                 return Ok((part, have, Some(holding)));
             }
             // A sender that was killed is noticed after a minute. Who comes to continue need not wait for that.
-            if !folder.holders.release_silent(&key) || start.elapsed() > TAKEOVER {
+            if !folder.holders.release_silent(&key).await || start.elapsed() > TAKEOVER {
                 return Ok((folder.folder.part_file()?, 0, None));
             }
             tokio::time::sleep(LOOK).await;
@@ -497,6 +516,10 @@ fn taken(name: &str, size: u64, from: u64, digest: [u8; DIGEST_BYTES], start: In
 
 fn exists(name: &str) -> Failure {
     Failure::file(format!("{name} exists already, and --force was not given"))
+}
+
+fn cannot_read(name: &str, error: &std::io::Error) -> Failure {
+    Failure::file(format!("cannot read {name}: {error}"))
 }
 
 fn differs(name: &str, written: &[u8], announced: &[u8]) -> Failure {

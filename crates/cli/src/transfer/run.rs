@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use super::console::Console;
 use super::failure::Failure;
 use super::frame::visible;
+use crate::interrupt::is_requested;
 use crate::output::FAILED;
 
 /// Runs the command to its end, prints its failure, and returns its exit code. Results that could not be printed are a failure too.
@@ -23,7 +24,7 @@ pub(crate) fn block_on(console: &Console, command: impl Future<Output = Result<(
     if let Err(failure) = &outcome {
         console.note(format!("error: {}", visible(&failure.message)));
     }
-    let lost = console.finish(outcome.as_ref().is_err_and(Failure::is_interrupt));
+    let lost = console.finish(is_requested() || outcome.as_ref().is_err_and(Failure::is_interrupt));
     match outcome {
         Ok(()) if lost > 0 => ExitCode::from(FAILED),
         Ok(()) => ExitCode::SUCCESS,

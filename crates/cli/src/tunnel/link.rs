@@ -4,15 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use whimbrel::{Association, Message, PathChange};
+use whimbrel::{Association, Message};
 
 /// Bytes that may wait in the send buffer at least.
 const LEAST_WAITING: u64 = 128 * 1024;
 /// Time between two looks at the windows.
 const LOOK: Duration = Duration::from_millis(20);
-/// Pings of an association that is doubted, and the time between them.
-const PINGS: u32 = 5;
-const PING_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An association that takes as many packets as its paths carry. Clones share it.
 #[derive(Clone, Debug)]
@@ -54,31 +51,5 @@ impl Link {
     /// Sends a message if there is room. Returns whether it has been sent. The task that serves the association reports its end.
     pub(crate) fn offer(&self, message: impl FnOnce() -> Message) -> bool {
         self.has_room() && self.association.try_send(message()).is_ok()
-    }
-
-    /// Returns whether the peer answers within some seconds.
-    pub(crate) async fn is_alive(&self) -> bool {
-        let mut events = self.association.path_events();
-        let answered = async {
-            loop {
-                match events.next().await {
-                    Some(event) if matches!(event.change, PathChange::PingAnswered { .. }) => return true,
-                    Some(_) => {}
-                    None => return false,
-                }
-            }
-        };
-        let pings = async {
-            for number in 0..PINGS {
-                for path in self.association.paths() {
-                    self.association.ping(path.id, number, 0);
-                }
-                tokio::time::sleep(PING_INTERVAL).await;
-            }
-        };
-        tokio::select! {
-            answered = answered => answered,
-            () = pings => false,
-        }
     }
 }

@@ -22,6 +22,7 @@ use super::reports::Reports;
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::frame::printable;
+use crate::transfer::paths;
 
 /// TCP connections of an association at a time.
 const MAX_CHANNELS: usize = 256;
@@ -412,13 +413,12 @@ impl Mux {
         if !tasks.contest.is_empty() {
             return;
         }
-        let peer = self.link.association.peer_addrs();
-        let peer = peer.first().map_or_else(|| "?".to_owned(), ToString::to_string);
+        let peer = paths::peer(&self.link.association);
         self.reports.note(format!(
             "{peer}: packets from {addr} are discarded: the address belongs to another client"
         ));
         tasks.contest.spawn(async move {
-            if owner.is_alive().await {
+            if paths::is_alive(&owner.association).await {
                 tokio::time::sleep(CONTEST_PAUSE).await;
             } else {
                 owner

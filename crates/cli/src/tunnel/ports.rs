@@ -44,6 +44,11 @@ impl Ports {
             if !local.ip().is_loopback() {
                 console.note(format!("warning: anyone who can reach {local} can use the tunnel"));
             }
+            if target.protocol == Protocol::Udp && local.ip().is_unspecified() {
+                console.note(format!(
+                    "warning: datagrams leave {local} from the address that the routing table selects; if this host has several, give one"
+                ));
+            }
         }
         Ok(ports)
     }

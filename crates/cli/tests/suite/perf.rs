@@ -287,6 +287,7 @@ fn wrong_use_and_missing_servers_have_exit_codes() {
         &["perf", "127.0.0.1", "-P", "0"],
         &["perf", "127.0.0.1", "-l", "2MiB"],
         &["perf", "127.0.0.1", "-n", "0"],
+        &["perf", "127.0.0.1", "-l", "1MiB", "--buffer", "64KiB"],
         &["perf", "127.0.0.1", "--scheme", "magic"],
         &["ping"],
         &["ping", "127.0.0.1", "-s", "10"],

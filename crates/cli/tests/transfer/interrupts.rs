@@ -10,7 +10,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::Signal;
 use whimbrel::{CloseReason, Listener, Stack, StackConfig};
 
-use super::peer::{CANCEL, HAVE, Peer, end_of, header, number};
+use super::peer::{CANCEL, DATA, DONE, END, HAVE, Peer, TRAILER, digest, end_of, header, message, number};
 use super::{Receiver, WHIMBREL, finish, in_time, names, sender, signal, text, wait};
 
 /// Between signals that are two requests.
@@ -249,4 +249,78 @@ async fn second_ctrl_c_ends_a_sender_whose_receiver_does_not_read() {
     let mut err = String::new();
     child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
     assert!(err.contains("the receiver may keep an incomplete file"), "{err}");
+}
+
+/// Sends a file of three bytes, and leaves the association open.
+async fn send_whole(receiver: &Receiver) -> Peer {
+    let peer = Peer::connect(receiver).await;
+    for message in [
+        header("a", 3, false),
+        message(DATA, "abc"),
+        digest(TRAILER, b"abc"),
+        message(END, [0]),
+    ] {
+        peer.say(message).await;
+    }
+    assert_eq!(peer.hear().await.0, DONE);
+    peer
+}
+
+#[tokio::test]
+async fn ctrl_c_after_a_complete_file_is_the_usual_end() {
+    for options in [&[][..], &["--once"]] {
+        let dir = tempfile::tempdir().unwrap();
+        let receiver = Receiver::start("127.0.0.1:0", dir.path(), options);
+        let peer = send_whole(&receiver).await;
+        receiver.signal(Signal::SIGINT);
+        tokio::time::sleep(APART).await;
+        in_time(peer.association.shutdown()).await.unwrap();
+        let (code, out, err) = receiver.end();
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{options:?}");
+        assert!(out.starts_with("received a from "), "{out}");
+    }
+}
+
+#[tokio::test]
+async fn a_complete_file_is_reported_although_its_sender_has_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let receiver = Receiver::start("127.0.0.1:0", dir.path(), &["--once"]);
+    let peer = Peer::connect(&receiver).await;
+    // What comes while it is stopped is read at once.
+    receiver.signal(Signal::SIGSTOP);
+    for message in [
+        header("a", 3, false),
+        message(DATA, "abc"),
+        digest(TRAILER, b"abc"),
+        message(END, [0]),
+    ] {
+        peer.say(message).await;
+    }
+    tokio::time::sleep(APART).await;
+    peer.abort("gone").await;
+    receiver.signal(Signal::SIGCONT);
+    let (code, out, err) = receiver.end();
+    assert_eq!(std::fs::read_to_string(dir.path().join("a")).unwrap(), "abc");
+    assert!(out.starts_with("received a from "), "{out}{err}");
+    assert_eq!(code, Some(0), "{err}");
+}
+
+#[test]
+fn ctrl_c_does_not_wait_long_for_an_output_that_is_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_reader, stdout) = full_pipe();
+    let mut command = Command::new(WHIMBREL);
+    command
+        .args(["recv", "--listen", "127.0.0.1:0"])
+        .arg(dir.path().join("in"));
+    let receiver = Receiver::spawn_onto(command, stdout.into());
+    let file = dir.path().join("a");
+    std::fs::write(&file, "abc").unwrap();
+    assert!(receiver.send(&file).status.success());
+    receiver.signal(Signal::SIGINT);
+    let start = Instant::now();
+    let (code, _, err) = receiver.end();
+    assert_eq!(code, Some(1), "{err}");
+    assert!(err.contains("2 lines of results were not printed"), "{err}");
+    assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
 }

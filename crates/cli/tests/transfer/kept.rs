@@ -1,13 +1,15 @@
 //! What a receiver keeps of an incomplete file, and what it discards.
 
 use std::fs::File;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use nix::sys::signal::Signal;
+use whimbrel_testkit::{needs, program};
 
-use super::peer::{CANCEL, DATA, FROM, PREFIX, Peer, TRAILER, digest, header, message, partial};
+use super::peer::{CANCEL, DATA, DONE, FROM, PREFIX, Peer, TRAILER, digest, header, message, partial};
 use super::{InTime as _, Receiver, content, names, sender, text};
 
 const SIZE: u64 = 1_000_000;
@@ -300,4 +302,67 @@ async fn content_is_replaced_when_the_transfer_starts_again() {
     assert!(peer.refusal().await.contains("fewer than it announced"));
     wait_for_end(&mut receiver);
     assert!(!left.exists());
+}
+
+#[tokio::test]
+async fn a_transfer_whose_sender_answers_is_not_ended_by_another_of_the_same_name() {
+    let dir = tempfile::tempdir().unwrap();
+    leave_partial(dir.path());
+    let receiver = Receiver::start("127.0.0.1:0", dir.path(), &[]);
+    let slow = Peer::connect(&receiver).await;
+    slow.agree("a", SIZE, &content(HAVE)).await;
+    // It sends nothing for a while, but its end of the association works.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let other = Peer::connect(&receiver).await;
+    assert_eq!(other.ask("a", SIZE).await, 0, "the first one has the file");
+    for piece in content(SIZE as usize)[HAVE..].chunks(30_000) {
+        slow.say(message(DATA, piece)).await;
+    }
+    slow.say(digest(TRAILER, &content(SIZE as usize))).await;
+    assert_eq!(slow.hear().await.0, DONE);
+    assert!(std::fs::read(dir.path().join("a")).unwrap() == content(SIZE as usize));
+}
+
+/// A receiver for which the file `a`, which has no permissions, is unreadable: root can read all files.
+fn receiver_of_a_user(dir: &Path, options: &[&str]) -> Result<Receiver, String> {
+    if File::open(dir.join("a")).is_err() {
+        return Ok(Receiver::start("127.0.0.1:0", dir, options));
+    }
+    let setpriv = program("setpriv", "util-linux")?;
+    // The user may not be able to read the folder of the build.
+    let copy = dir.with_file_name("whimbrel");
+    std::fs::copy(super::WHIMBREL, &copy).unwrap();
+    for path in [dir.parent().unwrap(), &copy] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    std::os::unix::fs::chown(dir, Some(65534), Some(65534)).unwrap();
+    let mut command = std::process::Command::new(setpriv);
+    command
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(copy);
+    command.args(["recv", "--listen", "127.0.0.1:0"]).arg(dir).args(options);
+    Ok(Receiver::spawn(command))
+}
+
+#[test]
+fn an_existing_file_that_cannot_be_read_is_replaced_if_that_is_forced() {
+    let dir = tempfile::tempdir().unwrap();
+    let into = dir.path().join("in");
+    std::fs::create_dir(&into).unwrap();
+    let there = into.join("a");
+    std::fs::write(&there, vec![7; SIZE as usize]).unwrap();
+    std::fs::set_permissions(&there, std::fs::Permissions::from_mode(0o000)).unwrap();
+    let file = dir.path().join("a");
+    std::fs::write(&file, content(SIZE as usize)).unwrap();
+
+    let receiver = needs!(receiver_of_a_user(&into, &[]));
+    let sent = receiver.send(&file);
+    assert_eq!(sent.status.code(), Some(1));
+    assert!(text(&sent.stderr).contains("cannot read a: "), "{}", text(&sent.stderr));
+    drop(receiver);
+
+    let receiver = needs!(receiver_of_a_user(&into, &["--force"]));
+    let sent = receiver.send(&file);
+    assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
+    assert!(std::fs::read(&there).unwrap() == content(SIZE as usize));
 }

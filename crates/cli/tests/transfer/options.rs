@@ -48,3 +48,26 @@ fn reports_mistakes_in_settings() {
         );
     }
 }
+
+#[test]
+fn a_file_larger_than_the_smallest_buffers_arrives() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a");
+    std::fs::write(&file, content(300_000)).unwrap();
+    let smallest = ["--buffer", "64KiB"];
+    let into = dir.path().join("in");
+    let receiver = Receiver::start("127.0.0.1:0", &into, &smallest);
+    let sent = sender(&receiver.to(), &file).args(smallest).output_in_time();
+    assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
+    assert!(std::fs::read(into.join("a")).unwrap() == content(300_000));
+    for smaller in [
+        &["--buffer", "65535"][..],
+        &["--set", "send_buffer=16000"],
+        &["--set", "recv_buffer=16000"],
+    ] {
+        let sent = sender(&receiver.to(), &file).args(smaller).output_in_time();
+        let printed = text(&sent.stderr);
+        assert_eq!(sent.status.code(), Some(2), "{printed}");
+        assert!(printed.contains("64 KiB"), "{printed}");
+    }
+}
