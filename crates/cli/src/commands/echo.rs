@@ -9,6 +9,7 @@ use crate::perf::{EXIT_CODES, SECURITY};
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::interrupt::Interrupt;
+use crate::transfer::listen::Until;
 use crate::transfer::options::Options;
 use crate::transfer::run::block_on;
 use crate::transfer::{address, listen};
@@ -55,6 +56,8 @@ async fn serve(args: &Args, console: &Console) -> Result<(), Failure> {
         tui: Tui::default(),
     };
     let attend = |association| server.clone().attend(association);
-    let outcome = listen::serve(listener, args.once, &interrupt, console, attend).await?;
+    let until = if args.once { Until::Ended } else { Until::Interrupt };
+    let serving = listen::serve(listener, until, std::future::pending(), &interrupt, console, attend);
+    let outcome = serving.await?.unwrap_or(Ok(()));
     if args.once { outcome } else { Ok(()) }
 }

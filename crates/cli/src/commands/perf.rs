@@ -12,6 +12,7 @@ use crate::transfer::connect::Toward;
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::interrupt::Interrupt;
+use crate::transfer::listen::Until;
 use crate::transfer::options::{self, Options, parse_amount};
 use crate::transfer::run::block_on;
 use crate::transfer::{address, listen};
@@ -156,6 +157,8 @@ async fn serve(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failure>
         tui: tui.clone(),
     };
     let attend = |association| server.clone().attend(association);
-    let outcome = listen::serve(listener, args.once, &interrupt, console, attend).await?;
+    let until = if args.once { Until::Ended } else { Until::Interrupt };
+    let serving = listen::serve(listener, until, std::future::pending(), &interrupt, console, attend);
+    let outcome = serving.await?.unwrap_or(Ok(()));
     if args.once { outcome } else { Ok(()) }
 }

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::json;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 use whimbrel::Association;
 
 use crate::transfer::console::Console;
@@ -17,7 +16,7 @@ use crate::transfer::failure::{EXIT_CODES, Failure, SECURITY};
 use crate::transfer::folder::Folder;
 use crate::transfer::frame::{Frame, Header, MAX_MESSAGE, json_line, visible};
 use crate::transfer::interrupt::Interrupt;
-use crate::transfer::listen::{self, LAST_PACKETS, STRANGERS_INTERVAL, Unauthenticated};
+use crate::transfer::listen::{self, Until, farewell};
 use crate::transfer::options::Options;
 use crate::transfer::progress::{hex, summary};
 use crate::transfer::receiving::{Activity, Receiving, ReceivingFolder, Taken, Target, next_header};
@@ -25,8 +24,8 @@ use crate::transfer::run::block_on;
 use crate::transfer::{address, paths};
 use crate::tui::Tui;
 
-/// How long a sender may take to end the association after its transfer.
-const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(10);
+/// The reason of an abort if a sender does not end the association after its transfer.
+const FAREWELL: &str = "the transfer is over";
 
 const NOTES: &str = "\
 A transfer that fails because the sender was killed or cannot be reached leaves a hidden file, .whimbrel-*.partial, from which a later transfer of
@@ -108,8 +107,6 @@ async fn receive(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failur
         format!("write files into {}", args.dir.display())
     };
     let listener = listen::bind(&args.listen, &args.options, 1, MAX_MESSAGE, &risk, console)?;
-    let stack = listener.stack().clone();
-
     let place = Place {
         target: Arc::new(target),
         force: args.force,
@@ -120,38 +117,19 @@ async fn receive(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failur
         incomplete: Arc::default(),
         once: (args.once || is_output).then(|| watch::Sender::new(false)),
     };
-    let mut transfers = JoinSet::new();
-    let mut unauthenticated = Unauthenticated::default();
-    let mut strangers = tokio::time::interval(STRANGERS_INTERVAL);
-    let mut outcome = None;
-    loop {
-        tokio::select! {
-            accepted = listener.accept() => {
-                let association = accepted?;
-                let place = place.clone();
-                transfers.spawn(async move { attend(association, &place).await });
-            }
-            () = place.begun() => break,
-            Some(ended) = transfers.join_next() => outcome = result_of(ended).or(outcome),
-            _ = strangers.tick() => unauthenticated.report(&stack, console),
-            () = place.interrupt.asked(1) => break,
-        }
-    }
-    drop(listener);
-    let rest = async {
-        while let Some(ended) = transfers.join_next().await {
-            outcome = result_of(ended).or(outcome.take());
-        }
-        stack.wait_idle().await;
+    let attend = |association| {
+        let place = place.clone();
+        async move { attend(association, &place).await }
     };
-    tokio::select! {
-        () = rest => {}
-        () = place.interrupt.asked(2) => {
-            // Transfers that are dropped abort their associations.
-            transfers.shutdown().await;
-            let _ = tokio::time::timeout(LAST_PACKETS, stack.wait_idle()).await;
-        }
-    }
+    let serving = listen::serve(
+        listener,
+        Until::Interrupt,
+        place.begun(),
+        &place.interrupt,
+        console,
+        attend,
+    );
+    let outcome = serving.await?;
     if let Target::Folder(folder) = &*place.target {
         folder.idle().await;
     }
@@ -167,11 +145,6 @@ async fn receive(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failur
             ..failure
         }),
     }
-}
-
-/// What came of a transfer; nothing if there was none.
-fn result_of(ended: Result<Option<Result<(), Failure>>, tokio::task::JoinError>) -> Option<Result<(), Failure>> {
-    ended.unwrap_or_else(|e| Some(Err(Failure::file(format!("a transfer broke: {e}")))))
 }
 
 impl Place {
@@ -256,7 +229,7 @@ async fn attend(association: Association, place: &Place) -> Option<Result<(), Fa
     }
     match outcome {
         Ok(()) => {
-            farewell(&association).await;
+            farewell(&association, FAREWELL).await;
             Some(Ok(()))
         }
         Err(failure) => {
@@ -310,15 +283,6 @@ async fn refuse(association: &Association, peer: &str, failure: &Failure, place:
     place.console.note(line);
     let report = Frame::Failed(failure.message.clone()).into_message();
     if association.send(report).await.is_ok() {
-        farewell(association).await;
-    }
-}
-
-/// Waits until the sender, whose turn it is, has ended the association; what it still sends is dropped.
-async fn farewell(association: &Association) {
-    let mut scrap = Vec::new();
-    let ended = async { while let Ok(Some(_)) = association.recv_into(&mut scrap).await {} };
-    if tokio::time::timeout(SHUTDOWN_PATIENCE, ended).await.is_err() {
-        association.abort("the transfer is over");
+        farewell(association, FAREWELL).await;
     }
 }

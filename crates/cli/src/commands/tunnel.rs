@@ -16,7 +16,7 @@ use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::frame::printable;
 use crate::transfer::interrupt::Interrupt;
-use crate::transfer::listen::LAST_PACKETS;
+use crate::transfer::listen::{LAST_PACKETS, Until};
 use crate::transfer::options::{Options, parse_time};
 use crate::transfer::run::block_on;
 use crate::transfer::{address, listen, paths};
@@ -176,7 +176,15 @@ async fn serve(args: &Args, console: &Console) -> Result<(), Failure> {
         attend(association, service, clients, interrupt.clone(), console.clone())
     };
     let stack = listener.stack().clone();
-    let mut serving = pin!(listen::serve(listener, false, &interrupt, console, attend));
+    let enough = std::future::pending();
+    let mut serving = pin!(listen::serve(
+        listener,
+        Until::Interrupt,
+        enough,
+        &interrupt,
+        console,
+        attend
+    ));
     tokio::select! {
         served = &mut serving => served.map(drop),
         Err(failure) = carry(service.device.as_ref()) => {

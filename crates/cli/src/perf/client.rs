@@ -59,13 +59,7 @@ pub(crate) async fn measure(
     console: &Console,
     tui: &Tui,
 ) -> Result<Measured, Failure> {
-    let room = options.association()?.send_buffer;
-    if test.message_bytes > room {
-        let (length, buffer) = (test.message_bytes, room);
-        return Err(Failure::wrong_use(format!(
-            "messages of {length} bytes (--length) do not fit into a send buffer of {buffer} bytes (--buffer)"
-        )));
-    }
+    check_length(test.message_bytes, options)?;
     let mut associations = Vec::new();
     for _ in 0..test.parallel {
         // Two associations between the same addresses need different ports.
@@ -123,17 +117,7 @@ pub(crate) async fn measure(
         printer.sums(&ended);
     }
     let report = json!({
-        "start": {
-            "version": env!("CARGO_PKG_VERSION"),
-            "scheme": options.scheme_name(),
-            "message_bytes": test.message_bytes,
-            "seconds": test.bytes.is_none().then_some(test.seconds),
-            "bytes": test.bytes,
-            "parallel": test.parallel,
-            "forward": test.forward,
-            "reverse": test.reverse,
-            "associations": ends,
-        },
+        "start": start_json(test, options, &ends),
         "intervals": printer.intervals,
         "end": end_json(&ended),
     });
@@ -145,6 +129,17 @@ pub(crate) async fn measure(
         None => Ok(()),
     };
     Ok(Measured { report, outcome })
+}
+
+/// Checks that messages of this length can be sent.
+fn check_length(length: u32, options: &Options) -> Result<(), Failure> {
+    let room = options.association()?.send_buffer;
+    if length > room {
+        return Err(Failure::wrong_use(format!(
+            "messages of {length} bytes (--length) do not fit into a send buffer of {room} bytes (--buffer)"
+        )));
+    }
+    Ok(())
 }
 
 /// Measures on one association.
@@ -234,6 +229,21 @@ fn ends_json(association: &Association) -> Value {
 }
 
 type Ended = BTreeMap<usize, (Totals, Result<(), Failure>)>;
+
+/// What was asked for.
+fn start_json(test: &Test, options: &Options, associations: &[Value]) -> Value {
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "scheme": options.scheme_name(),
+        "message_bytes": test.message_bytes,
+        "seconds": test.bytes.is_none().then_some(test.seconds),
+        "bytes": test.bytes,
+        "parallel": test.parallel,
+        "forward": test.forward,
+        "reverse": test.reverse,
+        "associations": associations,
+    })
+}
 
 /// Sums over all associations, and each association.
 fn end_json(ended: &Ended) -> Value {

@@ -12,12 +12,10 @@ use super::report;
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::interrupt::Interrupt;
-use crate::transfer::paths;
 use crate::transfer::progress::summary;
+use crate::transfer::{listen, paths};
 use crate::tui::Tui;
 
-/// How long a client may take to end the association after its measurement.
-const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(10);
 /// How long a measurement may take beyond its time.
 const OVERTIME: Duration = Duration::from_secs(90);
 
@@ -81,7 +79,7 @@ impl Server {
             .note(format!("error: measurement with {peer}: {}", failure.message));
         let refusal = Frame::Refused(failure.message.clone()).into_message();
         if association.send(refusal).await.is_ok() {
-            farewell(association).await;
+            listen::farewell(association, "the measurement is over").await;
         }
     }
 
@@ -116,7 +114,7 @@ impl Server {
         };
         self.say(peer, &totals, outcome.as_ref().err());
         outcome?;
-        farewell(association).await;
+        listen::farewell(association, "the measurement is over").await;
         Ok(())
     }
 
@@ -166,14 +164,5 @@ impl Server {
             () = self.interrupt.asked(1) => association.abort("the server was interrupted"),
         }
         (messages, bytes)
-    }
-}
-
-/// Waits until the client has ended the association; what it still sends is dropped.
-async fn farewell(association: &Association) {
-    let mut scrap = Vec::new();
-    let ended = async { while let Ok(Some(_)) = association.recv_into(&mut scrap).await {} };
-    if tokio::time::timeout(SHUTDOWN_PATIENCE, ended).await.is_err() {
-        association.abort("the measurement is over");
     }
 }

@@ -2,9 +2,10 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use whimbrel::{Association, AssociationConfig, Discard, Listener, Span, Stack, StackConfig};
 
 use super::console::Console;
@@ -12,6 +13,8 @@ use super::failure::Failure;
 use super::interrupt::Interrupt;
 use super::options::Options;
 
+/// How long a peer may take to end the association.
+const FAREWELL_PATIENCE: Duration = Duration::from_secs(10);
 /// Time for the packets that end associations after a second Ctrl-C.
 pub(crate) const LAST_PACKETS: Duration = Duration::from_millis(100);
 /// How long a peer may take for its first message.
@@ -20,7 +23,7 @@ const FIRST_MESSAGE: Span = Span::from_secs(10);
 const MAX_ASSOCIATIONS: usize = 1024;
 const MAX_ASSOCIATIONS_PER_ADDRESS: usize = 64;
 /// Time between two looks at packets that were refused.
-pub(crate) const STRANGERS_INTERVAL: Duration = Duration::from_millis(200);
+const STRANGERS_INTERVAL: Duration = Duration::from_millis(200);
 /// Least time between two reports of them.
 const REPORTS_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -67,13 +70,13 @@ pub(crate) fn bind(
 
 /// Packets that were refused because their sender has another key or none.
 #[derive(Default)]
-pub(crate) struct Unauthenticated {
+struct Unauthenticated {
     known: u64,
     reported: Option<Instant>,
 }
 
 impl Unauthenticated {
-    pub(crate) fn report(&mut self, stack: &Stack, console: &Console) {
+    fn report(&mut self, stack: &Stack, console: &Console) {
         let discarded = stack.discarded();
         let count = discarded.iter().find(|(reason, _)| *reason == Discard::Unauthenticated);
         let count = count.map_or(0, |(_, count)| *count);
@@ -88,18 +91,27 @@ impl Unauthenticated {
     }
 }
 
-/// Serves every association in a task of its own until Ctrl-C, or until the first one has ended with `once`. A second Ctrl-C aborts
-/// associations. Returns what came of the last one.
+/// Until when a command listens, unless Ctrl-C comes before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Until {
+    Interrupt,
+    /// An association that counts has ended.
+    Ended,
+}
+
+/// Serves every association in a task of its own until Ctrl-C, until `until`, or until `enough`. Then those that there are have time to end;
+/// a second Ctrl-C aborts them. Returns what came of the last one that counts.
 ///
 /// # Errors
 /// Returns an error if the stack fails.
 pub(crate) async fn serve<F>(
     listener: Listener,
-    once: bool,
+    until: Until,
+    enough: impl Future<Output = ()>,
     interrupt: &Interrupt,
     console: &Console,
     attend: impl Fn(Association) -> F,
-) -> Result<Result<(), Failure>, Failure>
+) -> Result<Option<Result<(), Failure>>, Failure>
 where
     F: Future<Output = Option<Result<(), Failure>>> + Send + 'static,
 {
@@ -107,34 +119,53 @@ where
     let mut tasks = JoinSet::new();
     let mut unauthenticated = Unauthenticated::default();
     let mut strangers = tokio::time::interval(STRANGERS_INTERVAL);
-    let mut outcome = Ok(());
+    let mut outcome = None;
+    let mut enough = pin!(enough);
     loop {
         tokio::select! {
             accepted = listener.accept() => drop(tasks.spawn(attend(accepted?))),
             Some(ended) = tasks.join_next() => {
-                let ended = ended.unwrap_or_else(|e| Some(Err(Failure::file(format!("a task broke: {e}")))));
-                if let Some(ended) = ended {
-                    outcome = ended;
-                    if once {
-                        break;
-                    }
+                outcome = outcome_of(ended).or(outcome);
+                if until == Until::Ended && outcome.is_some() {
+                    break;
                 }
             }
             _ = strangers.tick() => unauthenticated.report(&stack, console),
+            () = &mut enough => break,
             () = interrupt.asked(1) => break,
         }
     }
     drop(listener);
     let rest = async {
-        while tasks.join_next().await.is_some() {}
+        while let Some(ended) = tasks.join_next().await {
+            outcome = outcome.take().or(outcome_of(ended));
+        }
         stack.wait_idle().await;
     };
     tokio::select! {
         () = rest => {}
         () = interrupt.asked(2) => {
+            // Associations that are dropped are aborted.
             tasks.shutdown().await;
             let _ = tokio::time::timeout(LAST_PACKETS, stack.wait_idle()).await;
         }
     }
     Ok(outcome)
+}
+
+type Ended = Result<Option<Result<(), Failure>>, JoinError>;
+
+/// What came of an association; nothing if it does not count.
+fn outcome_of(ended: Ended) -> Option<Result<(), Failure>> {
+    ended.unwrap_or_else(|error| Some(Err(Failure::file(format!("a task broke: {error}")))))
+}
+
+/// Waits until the peer, whose turn it is, has ended the association; what it still sends is dropped. An abort with this reason if that takes
+/// too long.
+pub(crate) async fn farewell(association: &Association, reason: &str) {
+    let mut scrap = Vec::new();
+    let ended = async { while let Ok(Some(_)) = association.recv_into(&mut scrap).await {} };
+    if tokio::time::timeout(FAREWELL_PATIENCE, ended).await.is_err() {
+        association.abort(reason);
+    }
 }

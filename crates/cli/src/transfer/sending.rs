@@ -84,7 +84,7 @@ async fn hear(
     sent: &mut mpsc::UnboundedReceiver<Option<Sent>>,
     report: &mut impl FnMut(&Sent),
 ) -> Result<(), Failure> {
-    let early = || Failure::file("the receiver said it has a file before it was sent");
+    let early = || Failure::file("the receiver confirmed a file before it was sent");
     for _ in 0..count {
         loop {
             let message = association.recv().await?.ok_or_else(|| Failure {
@@ -102,7 +102,7 @@ async fn hear(
                         return Err(Failure::file("the receiver answered what was not asked"));
                     }
                 }
-                Ok(_) => return Err(Failure::file("the receiver said something that only a sender says")),
+                Ok(_) => return Err(Failure::file("the receiver sent a message that only a sender may send")),
                 Err(what) => return Err(Failure::file(format!("the receiver sent {what}"))),
             }
         }

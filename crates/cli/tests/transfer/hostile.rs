@@ -192,17 +192,17 @@ async fn a_hostile_receiver_is_refused_in_every_state() {
         (vec![number(HAVE, u64::MAX)], not_asked),
         (vec![number(FROM, 0)], not_asked),
         (vec![message(HAVE, [1])], "a number of another length"),
-        (vec![message(DONE, [0])], "has a file before it was sent"),
+        (vec![message(DONE, [0])], "confirmed a file before it was sent"),
         (
             vec![digest(PREFIX, b"")],
-            "the receiver said something that only a sender says",
+            "the receiver sent a message that only a sender may send",
         ),
         (vec![number(HAVE, 1000), number(HAVE, 1000)], not_asked),
         (vec![number(HAVE, 1000), number(FROM, 999)], not_asked),
         (vec![number(HAVE, 1000), number(FROM, 1001)], not_asked),
         (
             vec![number(HAVE, 1000), message(DONE, [0])],
-            "has a file before it was sent",
+            "confirmed a file before it was sent",
         ),
     ];
     for (answers, words) in cases {
