@@ -11,6 +11,9 @@ pub(crate) struct Args {
     /// Only check the links of all Markdown files, which needs no mdbook
     #[arg(long)]
     links: bool,
+    /// Also print the book to target/book/whimbrel.pdf, with Chromium
+    #[arg(long, conflicts_with = "links")]
+    pdf: bool,
 }
 
 /// Where `docs/book.toml` has mdBook put the book.
@@ -38,6 +41,30 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let copied = companions::add(&book)?;
     say(&format!(
         "{BOOK}/index.html is the book; {BOOK}/repository has {copied} files from outside of docs/ that it links to"
+    ));
+    if args.pdf { pdf(&book) } else { Ok(()) }
+}
+
+/// Prints all pages to one file.
+fn pdf(book: &Path) -> Outcome {
+    let chromium = process::chromium().ok_or("chromium is missing: Debian's package chromium has it")?;
+    let file = book.join("whimbrel.pdf");
+    let mut print = Command::new(chromium);
+    // The sandbox needs privileges that containers do not have; the page is our own.
+    print.args(["--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"]);
+    print.arg(format!("--print-to-pdf={}", file.display()));
+    print.arg(format!("file://{}", book.join("print.html").display()));
+    let printed = print
+        .output()
+        .map_err(|error| format!("cannot start {chromium}: {error}"))?;
+    let bytes = std::fs::metadata(&file).map_or(0, |file| file.len());
+    if !printed.status.success() || bytes == 0 {
+        let said = String::from_utf8_lossy(&printed.stderr);
+        return Err(format!("{chromium} wrote no PDF: {}\n{said}", printed.status));
+    }
+    say(&format!(
+        "{BOOK}/whimbrel.pdf is the book for printing ({} kB)",
+        bytes / 1000
     ));
     Ok(())
 }

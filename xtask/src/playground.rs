@@ -69,15 +69,7 @@ fn check(module: &Path, page: &Path) -> Outcome {
         .arg(module)
         .arg(target().join("debug/examples/answer"));
     process::run(&mut same)?;
-    let Some(chromium) = ["chromium", "chromium-browser", "google-chrome"]
-        .into_iter()
-        .find(|name| {
-            Command::new(name)
-                .arg("--version")
-                .output()
-                .is_ok_and(|out| out.status.success())
-        })
-    else {
+    let Some(chromium) = process::chromium() else {
         note("the playground: NOT used in a browser, chromium is not installed");
         return Ok(());
     };

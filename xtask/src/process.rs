@@ -36,6 +36,16 @@ pub(crate) fn output(command: &mut Command) -> Outcome<String> {
     String::from_utf8(out.stdout).map_err(|_| format!("`{}` wrote something that is not UTF-8", line(command)))
 }
 
+/// Returns the name of Chromium, if it is installed.
+pub(crate) fn chromium() -> Option<&'static str> {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let works = |name: &&str| {
+        let version = Command::new(name).arg("--version").output();
+        version.is_ok_and(|out| out.status.success())
+    };
+    names.into_iter().find(works)
+}
+
 /// Ends a program and those that it has started, as far as they can be found (proc(5)).
 pub(crate) fn end(program: &mut Child) {
     let parent = program.id().to_string();
