@@ -148,24 +148,28 @@ impl Exchange<'_> {
     /// A message was taken; sends more while there is room.
     fn on_sent(&mut self) -> Result<(), Failure> {
         if self.outbox.pop_front().is_none() {
-            self.submitted += u64::from(self.plan.message_bytes);
+            self.count_data();
         }
         for _ in 1..BURST {
-            let is_enough = self.plan.bytes.is_some_and(|bytes| self.submitted >= bytes);
-            if self.sending && is_enough {
-                self.end_sending();
-            }
             if !self.sending || !self.outbox.is_empty() {
                 break;
             }
             match self.association.try_send(Frame::data(self.plan.message_bytes)) {
-                Ok(()) => self.submitted += u64::from(self.plan.message_bytes),
+                Ok(()) => self.count_data(),
                 Err(TrySendError::Full(_)) => break,
                 Err(TrySendError::Failed(error)) => return Err(error.into()),
                 Err(_) => return Err(Failure::file("a message was not taken")),
             }
         }
         Ok(())
+    }
+
+    /// A message of data was taken; ends after the amount of the plan.
+    fn count_data(&mut self) {
+        self.submitted += u64::from(self.plan.message_bytes);
+        if self.plan.bytes.is_some_and(|bytes| self.submitted >= bytes) {
+            self.end_sending();
+        }
     }
 
     fn end_sending(&mut self) {

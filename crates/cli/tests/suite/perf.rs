@@ -124,6 +124,19 @@ fn perf_sends_an_amount_in_both_directions_on_several_associations() {
     server.end();
 }
 
+/// A burst is 64 messages: the end is noticed after the last of them, too.
+#[test]
+fn perf_sends_no_message_more_than_the_amount() {
+    let server = perf_server();
+    for messages in 60..70_u64 {
+        let bytes = (messages * 1400).to_string();
+        let report = json(&server.run("perf", &["-n", &bytes, "-l", "1400", "--json"]));
+        let received = &report["end"]["associations"][0]["peer_received"]["bytes"];
+        assert_eq!(*received, messages * 1400);
+    }
+    server.end();
+}
+
 #[test]
 fn ctrl_c_prints_what_was_measured() {
     let server = perf_server();
