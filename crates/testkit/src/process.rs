@@ -183,13 +183,20 @@ impl Lines {
     /// Returns the rest of the next line that begins with this.
     ///
     /// # Panics
-    /// Panics if there is no such line, or not in time.
+    /// Panics if there is no such line, or not in time: [`LINE_LIMIT`] for any line, [`LIMIT`] for this one.
     #[track_caller]
     pub fn after(&mut self, begin: &str) -> String {
+        let start = Instant::now();
         while let Some(line) = self.next_line() {
             if let Some(rest) = line.trim_end().strip_prefix(begin) {
                 return rest.to_owned();
             }
+            // A program may repeat other lines for ever.
+            assert!(
+                start.elapsed() < LIMIT,
+                "no line {begin:?} within {LIMIT:?}: {:?}",
+                self.seen
+            );
         }
         panic!("the output has ended without a line {begin:?}: {:?}", self.seen)
     }
@@ -197,12 +204,17 @@ impl Lines {
     /// Returns everything else until the end of the output.
     ///
     /// # Panics
-    /// Panics if there is no line for [`LINE_LIMIT`], and no end.
+    /// Panics if there is no line for [`LINE_LIMIT`] and no end, or no end within [`LIMIT`].
     #[track_caller]
     pub fn rest(&mut self) -> String {
-        let mut rest = String::new();
+        let (mut rest, start) = (String::new(), Instant::now());
         while let Some(line) = self.next_line() {
             rest += &line;
+            assert!(
+                start.elapsed() < LIMIT,
+                "the output does not end within {LIMIT:?}: {:?}",
+                self.seen
+            );
         }
         rest
     }
