@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use whimbrel::{Association, MAX_PINGS, PathChange, PathEvent, PathId, PathState};
 
 use crate::transfer::address;
-use crate::transfer::connect::{Toward, end};
+use crate::transfer::connect::{Attempt, Toward, end};
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::interrupt::Interrupt;
@@ -277,7 +277,7 @@ async fn ping(args: &Args, console: &Console, report: &mut Option<Value>) -> Res
     let stack = args.toward.stack(&args.to, &args.options, 1)?;
     let connecting = args
         .toward
-        .connect(&stack, &args.to, &args.options, &interrupt, console);
+        .connect(&stack, &args.to, &args.options, Attempt::First, &interrupt, console);
     let association = connecting.await?;
     if let Err(failure) = check(args, association.paths().len()) {
         end(

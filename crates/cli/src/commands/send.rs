@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use whimbrel::Association;
 
-use crate::transfer::connect::Toward;
+use crate::transfer::connect::{Attempt, Toward};
 use crate::transfer::console::Console;
 use crate::transfer::entries;
 use crate::transfer::failure::{EXIT_CODES, Failure, SECURITY};
@@ -74,7 +74,7 @@ async fn send(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failure> 
     let stack = args.toward.stack(&args.to, &args.options, 1)?;
     let connecting = args
         .toward
-        .connect(&stack, &args.to, &args.options, &interrupt, console);
+        .connect(&stack, &args.to, &args.options, Attempt::First, &interrupt, console);
     let association = connecting.await?;
 
     let watching = tui.watch("to the receiver", &association);

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use whimbrel::{Association, AssociationError, CloseReason};
 
-use crate::transfer::connect::{Toward, end};
+use crate::transfer::connect::{Attempt, Toward, end};
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::frame::printable;
@@ -362,7 +362,8 @@ impl Client<'_> {
         let mut pause = FIRST_PAUSE;
         let mut was_connected = false;
         loop {
-            let Err(lost) = self.session(was_connected).await else {
+            let attempt = if was_connected { Attempt::Again } else { Attempt::First };
+            let Err(lost) = self.session(attempt).await else {
                 return Ok(());
             };
             was_connected |= lost.connected.is_some();
@@ -397,21 +398,13 @@ impl Client<'_> {
     }
 
     /// Connects and serves the association until it ends. Ctrl-C is no error once the server has accepted the tunnel.
-    async fn session(&self, is_again: bool) -> Result<(), Lost> {
+    async fn session(&self, attempt: Attempt) -> Result<(), Lost> {
         let Args {
             to, toward, options, ..
         } = self.args;
         // With new sockets, as local addresses may have changed.
         let stack = toward.stack(to, options, STREAMS)?;
-        let connecting = async {
-            if is_again {
-                toward
-                    .connect_again(&stack, to, options, &self.interrupt, self.console)
-                    .await
-            } else {
-                toward.connect(&stack, to, options, &self.interrupt, self.console).await
-            }
-        };
+        let connecting = toward.connect(&stack, to, options, attempt, &self.interrupt, self.console);
         let association = tokio::select! {
             connected = connecting => connected?,
             () = self.stopped() => return Err(interrupted().into()),

@@ -13,7 +13,7 @@ use super::exchange::{News, Totals, exchange};
 use super::plan::Plan;
 use super::protocol::{Frame, Start};
 use super::report;
-use crate::transfer::connect::{Toward, end};
+use crate::transfer::connect::{Attempt, Toward, end};
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::interrupt::Interrupt;
@@ -64,7 +64,8 @@ pub(crate) async fn measure(
     for _ in 0..test.parallel {
         // Two associations between the same addresses need different ports.
         let stack = toward.stack(&test.to, options, 1)?;
-        let association = toward.connect(&stack, &test.to, options, interrupt, console).await?;
+        let attempt = toward.connect(&stack, &test.to, options, Attempt::First, interrupt, console);
+        let association = attempt.await?;
         associations.push((stack, association));
     }
     let ends: Vec<Value> = associations

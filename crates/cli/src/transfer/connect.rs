@@ -17,6 +17,13 @@ const FAREWELL_PATIENCE: Duration = Duration::from_secs(3);
 const SILENCE: Duration = Duration::from_secs(2);
 /// With a key, time after which the other end is taken to have another one, unless given.
 const KEY_PATIENCE: Span = Span::from_secs(10);
+/// Whether the other end has accepted an association before: then its silence has other reasons than the key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Attempt {
+    First,
+    Again,
+}
+
 /// What is known of the key of this end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Key {
@@ -67,43 +74,15 @@ impl Toward {
         stack: &Stack,
         to: &[SocketAddr],
         options: &Options,
+        attempt: Attempt,
         interrupt: &Interrupt,
         console: &Console,
     ) -> Result<Association, Failure> {
-        let key = if options.key.is_some() {
-            Key::Doubtful
-        } else {
-            Key::None
+        let key = match attempt {
+            _ if options.key.is_none() => Key::None,
+            Attempt::First => Key::Doubtful,
+            Attempt::Again => Key::Accepted,
         };
-        self.attempt(stack, to, options, key, interrupt, console).await
-    }
-
-    /// As [`connect`](Self::connect), to an end that has accepted an association before: its silence has other reasons than the key.
-    pub(crate) async fn connect_again(
-        &self,
-        stack: &Stack,
-        to: &[SocketAddr],
-        options: &Options,
-        interrupt: &Interrupt,
-        console: &Console,
-    ) -> Result<Association, Failure> {
-        let key = if options.key.is_some() {
-            Key::Accepted
-        } else {
-            Key::None
-        };
-        self.attempt(stack, to, options, key, interrupt, console).await
-    }
-
-    async fn attempt(
-        &self,
-        stack: &Stack,
-        to: &[SocketAddr],
-        options: &Options,
-        key: Key,
-        interrupt: &Interrupt,
-        console: &Console,
-    ) -> Result<Association, Failure> {
         tokio::select! {
             connected = stack.connect(to, options.port) => connected.map_err(|error| explain_key(error, key)),
             never = note_silence(key, console) => match never {},

@@ -8,6 +8,7 @@ pub(crate) mod entries;
 pub(crate) mod failure;
 pub(crate) mod folder;
 pub(crate) mod frame;
+pub(crate) mod holders;
 pub(crate) mod interrupt;
 pub(crate) mod key;
 pub(crate) mod listen;

@@ -1,10 +1,8 @@
 //! The receiver's part of a transfer.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -17,10 +15,8 @@ use super::digest::Hashes;
 use super::failure::Failure;
 use super::folder::{Folder, Part};
 use super::frame::{CANCELLED, DIGEST_BYTES, Frame, Header, check_path};
-use super::paths;
+use super::holders::{Activity, Holders, Holding};
 
-/// A sender that has sent nothing for this long may have been killed: it is asked whether it answers.
-const SILENT: Duration = Duration::from_secs(2);
 /// How long a transfer waits for the file of another one that it continues, and how often it looks: longer than it takes to find out that
 /// the other sender does not answer.
 const TAKEOVER: Duration = Duration::from_secs(12);
@@ -74,99 +70,6 @@ impl ReceivingFolder {
         let start = Instant::now();
         while Arc::strong_count(&self.writers) > 1 && start.elapsed() < LAST_WRITES {
             tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    }
-}
-
-/// Transfers that have a file, by its name and size.
-#[derive(Debug, Default)]
-struct Holders(Mutex<BTreeMap<(String, u64), Holder>>);
-
-#[derive(Debug)]
-struct Holder {
-    association: Association,
-    last: Arc<Activity>,
-}
-
-/// When data was last received, and whether another transfer continues.
-#[derive(Debug)]
-pub(crate) struct Activity {
-    at: Mutex<Instant>,
-    released: AtomicBool,
-}
-
-impl Activity {
-    pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Activity {
-            at: Mutex::new(Instant::now()),
-            released: AtomicBool::new(false),
-        })
-    }
-
-    fn note(&self) {
-        *lock(&self.at) = Instant::now();
-    }
-
-    fn is_silent(&self) -> bool {
-        lock(&self.at).elapsed() > SILENT
-    }
-}
-
-/// A mutex whose other holders do not leave anything half done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Holders {
-    fn insert(&self, key: (String, u64), association: &Association, last: &Arc<Activity>) -> Holding<'_> {
-        let holder = Holder {
-            association: association.clone(),
-            last: last.clone(),
-        };
-        lock(&self.0).insert(key.clone(), holder);
-        Holding {
-            holders: self,
-            key,
-            last: last.clone(),
-        }
-    }
-
-    /// Aborts the transfer that has this file if its sender is silent and does not answer. Returns whether there is one.
-    async fn release_silent(&self, key: &(String, u64)) -> bool {
-        let holder = lock(&self.0)
-            .get(key)
-            .map(|holder| (holder.association.clone(), holder.last.clone()));
-        let Some((association, last)) = holder else {
-            return false;
-        };
-        if last.is_silent() {
-            // It may wait for this end, which hashes what it has.
-            if paths::is_alive(&association).await {
-                last.note();
-            } else if last.is_silent() && !last.released.swap(true, Ordering::Relaxed) {
-                association.abort("another transfer continues the file");
-            }
-        }
-        true
-    }
-}
-
-/// The entry of a transfer in [`Holders`].
-struct Holding<'f> {
-    holders: &'f Holders,
-    key: (String, u64),
-    last: Arc<Activity>,
-}
-
-impl Drop for Holding<'_> {
-    fn drop(&mut self) {
-        let mut holders = lock(&self.holders.0);
-        // The transfer that continues may have it already.
-        if holders
-            .get(&self.key)
-            .is_some_and(|holder| Arc::ptr_eq(&holder.last, &self.last))
-        {
-            holders.remove(&self.key);
         }
     }
 }
@@ -455,7 +358,7 @@ impl Receiving<'_> {
                 // Content of an earlier transfer is kept by default; what has arrived since, where the other end or the network has failed.
                 if failure.is_interrupt() {
                     sink.discard();
-                } else if failure.code == 5 || failure.code == 6 || self.last.released.load(Ordering::Relaxed) {
+                } else if failure.code == 5 || failure.code == 6 || self.last.is_released() {
                     sink.keep();
                 }
                 return Err(failure);

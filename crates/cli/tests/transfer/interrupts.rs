@@ -251,9 +251,8 @@ async fn second_ctrl_c_ends_a_sender_whose_receiver_does_not_read() {
     assert!(err.contains("the receiver may keep an incomplete file"), "{err}");
 }
 
-/// Sends a file of three bytes, and leaves the association open.
-async fn send_whole(receiver: &Receiver) -> Peer {
-    let peer = Peer::connect(receiver).await;
+/// Sends a file of three bytes.
+async fn send_whole(peer: &Peer) {
     for message in [
         header("a", 3, false),
         message(DATA, "abc"),
@@ -262,8 +261,6 @@ async fn send_whole(receiver: &Receiver) -> Peer {
     ] {
         peer.say(message).await;
     }
-    assert_eq!(peer.hear().await.0, DONE);
-    peer
 }
 
 #[tokio::test]
@@ -271,7 +268,9 @@ async fn ctrl_c_after_a_complete_file_is_the_usual_end() {
     for options in [&[][..], &["--once"]] {
         let dir = tempfile::tempdir().unwrap();
         let receiver = Receiver::start("127.0.0.1:0", dir.path(), options);
-        let peer = send_whole(&receiver).await;
+        let peer = Peer::connect(&receiver).await;
+        send_whole(&peer).await;
+        assert_eq!(peer.hear().await.0, DONE);
         receiver.signal(Signal::SIGINT);
         tokio::time::sleep(APART).await;
         in_time(peer.association.shutdown()).await.unwrap();
@@ -288,14 +287,7 @@ async fn a_complete_file_is_reported_although_its_sender_has_gone() {
     let peer = Peer::connect(&receiver).await;
     // What comes while it is stopped is read at once.
     receiver.signal(Signal::SIGSTOP);
-    for message in [
-        header("a", 3, false),
-        message(DATA, "abc"),
-        digest(TRAILER, b"abc"),
-        message(END, [0]),
-    ] {
-        peer.say(message).await;
-    }
+    send_whole(&peer).await;
     tokio::time::sleep(APART).await;
     peer.abort("gone").await;
     receiver.signal(Signal::SIGCONT);
