@@ -185,3 +185,10 @@ fn a_target_that_refuses_is_reported_once() {
     let rest = server.errors.rest();
     assert!(!rest.contains("cannot reach"), "{rest}");
 }
+
+#[test]
+fn a_port_at_all_addresses_is_warned_about() {
+    let mut client = start(&["127.0.3.12:9", "--forward", "0.0.0.0:0:localhost:9/udp"]);
+    let said = client.errors.after("warning: datagrams leave 0.0.0.0:");
+    assert!(said.contains("the address that the routing table selects"), "{said}");
+}
