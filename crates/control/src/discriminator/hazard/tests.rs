@@ -288,7 +288,11 @@ fn a_smaller_share_of_losses_is_congestion_while_a_queue_stands() {
         last
     };
     assert_eq!(last(20, 120, 0), Verdict::Congestion);
-    assert_eq!(last(20, 700, 0), Verdict::Transmission, "perhaps the path has become longer");
+    assert_eq!(
+        last(20, 700, 0),
+        Verdict::Transmission,
+        "perhaps the path has become longer"
+    );
     assert_eq!(last(20, 120, 2000), Verdict::Transmission, "not yet for long");
     assert_eq!(last(40, 120, 0), Verdict::Transmission, "the queue has been empty");
 }
