@@ -281,8 +281,11 @@ impl Association {
             slot.last_message = now;
             let (stream, ppid, unordered) = (received.stream, received.ppid, received.unordered);
             let is_old = received.before_restart;
+            let opened = slot.opened.as_mut();
+            if opened.is_some_and(|opened| opened.has_ended(stream, is_old)) {
+                continue;
+            }
             match &mut slot.opened {
-                Some(opened) if opened.has_ended(stream, is_old) => {}
                 Some(opened) if opened.reader(stream, is_old) != reader => {
                     opened.keep(Waiting {
                         stream,

@@ -13,7 +13,8 @@ pub(crate) use other::Egress;
 #[cfg(target_os = "linux")]
 mod linux {
     use std::collections::HashMap;
-    use std::net::{IpAddr, SocketAddr};
+    use std::io;
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
     use std::os::fd::AsFd;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::sync::{Mutex, PoisonError};
@@ -45,7 +46,11 @@ mod linux {
     /// After a change of routes, the next one is noticed no sooner than this.
     const PAUSE: Duration = Duration::from_millis(100);
     /// Destinations whose interface is remembered.
-    const REMEMBERED: usize = 1024;
+    const REMEMBERED: usize = 4096;
+    /// Destinations without a route of their own, for documentation (RFC 5737, RFC 3849). A socket whose packets would leave by its own
+    /// interface to such a destination has nothing to ask for.
+    const ANY_V4: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 254);
+    const ANY_V6: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xffff, 0, 0, 0, 0, 1);
 
     /// The choice of a socket's egress interface.
     #[derive(Debug)]
@@ -93,7 +98,13 @@ mod linux {
             let mut choice = self.choice.lock().unwrap_or_else(PoisonError::into_inner);
             let name = interface::one_of_several(self.local);
             let index = name.and_then(|name| nix::net::if_::if_nametoindex(name.as_str()).ok());
-            choice.own = index.unwrap_or(0);
+            let any = match self.local {
+                IpAddr::V4(_) => IpAddr::V4(ANY_V4),
+                IpAddr::V6(_) => IpAddr::V6(ANY_V6),
+            };
+            // If the kernel cannot be asked now, each destination is tried.
+            let own = index.filter(|own| leaves_by_another(self.local, any, *own).unwrap_or(true));
+            choice.own = own.unwrap_or(0);
             choice.remote = None;
             choice.known.clear();
             self.active
@@ -144,25 +155,40 @@ mod linux {
             if own == 0 {
                 return 0;
             }
-            if self.known.len() >= REMEMBERED {
-                self.known.clear();
+            if let Some(&known) = self.known.get(&remote) {
+                return known;
             }
-            let decide = || if leaves_by_another(local, remote, own) { own } else { 0 };
-            *self.known.entry(remote).or_insert_with(decide)
+            // What the kernel could not be asked, for want of a descriptor, is asked again.
+            let Ok(leaves_by_another) = leaves_by_another(local, remote, own) else {
+                return 0;
+            };
+            if self.known.len() >= REMEMBERED
+                && let Some(any) = self.known.keys().next().copied()
+            {
+                self.known.remove(&any);
+            }
+            let index = if leaves_by_another { own } else { 0 };
+            self.known.insert(remote, index);
+            index
         }
     }
 
     /// Whether a default route of the main table sends these packets through another interface than this one, which has a default route as
     /// well.
-    fn leaves_by_another(local: IpAddr, remote: IpAddr, own: u32) -> bool {
-        let default = |interface| {
-            netlink::route(local, remote, interface)
-                .ok()
-                .filter(|route| route.is_default())
+    ///
+    /// # Errors
+    /// Returns an error if the kernel cannot be asked.
+    fn leaves_by_another(local: IpAddr, remote: IpAddr, own: u32) -> io::Result<bool> {
+        let default = |interface| match netlink::route(local, remote, interface) {
+            Ok(route) => Ok(Some(route).filter(|route| route.is_default())),
+            Err(error) if error.kind() == io::ErrorKind::HostUnreachable => Ok(None),
+            Err(error) => Err(error),
         };
-        default(0).is_some_and(|route| route.interface != Some(own))
-            // A route over several interfaces has no single one.
-            && default(own).is_some_and(|route| route.interface.is_none_or(|interface| interface == own))
+        if default(0)?.is_none_or(|route| route.interface == Some(own)) {
+            return Ok(false);
+        }
+        // A route over several interfaces has no single one.
+        Ok(default(own)?.is_some_and(|route| route.interface.is_none_or(|interface| interface == own)))
     }
 }
 

@@ -107,9 +107,13 @@ impl Opened {
         (self.queues.contains_key(&stream) && !is_old).then_some(stream)
     }
 
-    /// Whether a message has ended with its stream when the peer restarted.
-    pub(crate) fn has_ended(&self, stream: u16, is_old: bool) -> bool {
-        is_old && self.ended.contains(&stream)
+    /// Whether the message that comes next from the receive buffer has ended with its stream when the peer restarted.
+    pub(crate) fn has_ended(&mut self, stream: u16, is_old: bool) -> bool {
+        if !is_old {
+            // What arrived before comes first: nothing of it is left.
+            self.ended.clear();
+        }
+        self.ended.contains(&stream)
     }
 
     /// Keeps a message for its reader.
