@@ -48,21 +48,38 @@ pub(crate) fn chromium() -> Option<&'static str> {
 
 /// Ends a program and those that it has started, as far as they can be found (proc(5)).
 pub(crate) fn end(program: &mut Child) {
-    let parent = program.id().to_string();
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    for process in processes {
-        let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
-        // After the name in parentheses, which may have spaces: state and parent.
-        let is_child = stat
-            .rsplit_once(')')
-            .is_some_and(|(_, rest)| rest.split_whitespace().nth(1) == Some(parent.as_str()));
-        if is_child {
-            let kill = format!("kill -9 {}", process.file_name().display());
-            let _ = Command::new("sh").args(["-c", &kill]).status();
-        }
+    // First the list: the children of a program that has ended have another parent.
+    let mut list = vec![program.id()];
+    let parents = parents();
+    let mut next = 0;
+    while let Some(&parent) = list.get(next) {
+        list.extend(
+            parents
+                .iter()
+                .filter(|(_, of)| *of == parent)
+                .map(|(process, _)| *process),
+        );
+        next += 1;
     }
     let _ = program.kill();
     let _ = program.wait();
+    for process in &list[1..] {
+        let kill = format!("kill -9 {process} 2>/dev/null");
+        let _ = Command::new("sh").args(["-c", &kill]).status();
+    }
+}
+
+/// Returns all processes with their parents.
+fn parents() -> Vec<(u32, u32)> {
+    let parent = |process: std::fs::DirEntry| {
+        let number = process.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(process.path().join("stat")).ok()?;
+        // After the name in parentheses, which may have spaces: state and parent.
+        let (_, rest) = stat.rsplit_once(')')?;
+        Some((number, rest.split_whitespace().nth(1)?.parse().ok()?))
+    };
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    processes.filter_map(parent).collect()
 }
 
 /// Returns the command as typed in a shell.
@@ -79,4 +96,33 @@ pub(crate) fn line(command: &Command) -> String {
         text.push_str(&argument.to_string_lossy());
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_program_ends_with_the_programs_it_has_started() {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "sh -c 'sleep 1000; true'; true"]);
+        let mut shell = shell.spawn().expect("a shell");
+        let of = |parent: u32| {
+            let found = parents().into_iter().find(|(_, of)| *of == parent);
+            found.map(|(process, _)| process)
+        };
+        let sleep = loop {
+            if let Some(sleep) = of(shell.id()).and_then(of) {
+                break sleep;
+            }
+            std::thread::yield_now();
+        };
+        end(&mut shell);
+        // A process that has ended stays until its parent has noticed it.
+        let state = || std::fs::read_to_string(format!("/proc/{sleep}/stat")).unwrap_or_default();
+        while !(state().is_empty() || state().contains(") Z")) {
+            std::thread::yield_now();
+        }
+    }
 }

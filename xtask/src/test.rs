@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -80,7 +80,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         totals.read(&read);
         line = lines.recv_timeout(SILENCE);
     }
-    if line == Err(RecvTimeoutError::Timeout) {
+    let is_running = |child: &mut Child| child.try_wait().is_ok_and(|status| status.is_none());
+    if line == Err(RecvTimeoutError::Timeout) && is_running(&mut child) {
         process::end(&mut child);
         return Err(format!(
             "the tests printed nothing for {} minutes and were ended; still running: {}",
