@@ -15,7 +15,7 @@ mod fidelity {
     pub(super) mod schedule;
 }
 
-use fidelity::case::{Case, all, long};
+use fidelity::case::{Case, Plan, all, long};
 use fidelity::live::{Live, Verdict};
 
 #[test]
@@ -33,12 +33,26 @@ fn live_goodput_matches_the_simulation() {
     };
     let cases: Vec<Case> = known.into_iter().filter(is_asked).collect();
     assert!(!cases.is_empty(), "no case is called {asked:?}");
-    let dir = tempfile::tempdir().unwrap();
     let plans: Vec<_> = cases.iter().map(|case| case.plan()).collect();
+    let first = measure(&plans.iter().collect::<Vec<_>>());
+    // Another program that uses the processors for a moment costs a flow one loss, and a flow that has just begun half of its goodput. It does
+    // not come twice; a difference between the drivers does.
+    let differing = first.into_iter().filter(|(_, agrees)| !agrees);
+    let again = differing.flat_map(|(plan, _)| measure(&[plan]));
+    let wrong = again.filter(|(_, agrees)| !agrees).count();
+    assert_eq!(
+        wrong, 0,
+        "cases in which live and simulated goodput differ, also when repeated alone"
+    );
+}
+
+/// Runs cases live, as many at a time as the machine supports. Returns whether each agrees with its simulation.
+fn measure<'p>(plans: &[&'p Plan]) -> Vec<(&'p Plan, bool)> {
+    let dir = tempfile::tempdir().unwrap();
     let runs = plans.iter().flat_map(|plan| plan.runs()).collect();
     let results = fidelity::schedule::run_all(runs, |run| Live::run(dir.path(), run));
-    let mut wrong = 0;
-    for plan in &plans {
+    let mut outcomes = Vec::new();
+    for plan in plans {
         let of_case = results.iter().filter(|(run, _)| run.case == plan.case);
         let (mut live, mut slow) = (Vec::new(), None);
         for (_, verdict) in of_case {
@@ -54,7 +68,7 @@ fn live_goodput_matches_the_simulation() {
         }
         let outcome = plan.compare(&live);
         println!("{outcome}");
-        wrong += u32::from(!outcome.agrees);
+        outcomes.push((*plan, outcome.agrees));
     }
-    assert_eq!(wrong, 0, "cases in which live and simulated goodput differ");
+    outcomes
 }

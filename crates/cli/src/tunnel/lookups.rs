@@ -75,8 +75,9 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(60);
 
-    /// Starts this number of lookups that take until the sender is dropped, and drops their futures. Returns how many run.
-    async fn abandon(lookups: &Lookups, count: usize, end: &Arc<Semaphore>) -> usize {
+    /// Starts this number of lookups that take until the sender is dropped, waits until `wanted` of them run, and drops their futures. Returns
+    /// how many run.
+    async fn abandon(lookups: &Lookups, count: usize, wanted: usize, end: &Arc<Semaphore>) -> usize {
         let running = Arc::new(AtomicUsize::new(0));
         let tasks: Vec<_> = (0..count)
             .map(|_| {
@@ -93,6 +94,12 @@ mod tests {
                 })
             })
             .collect();
+        let enough = async {
+            while running.load(Ordering::SeqCst) < wanted {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let _ = tokio::time::timeout(LIMIT, enough).await;
         tokio::time::sleep(Duration::from_millis(100)).await;
         tasks.iter().for_each(tokio::task::JoinHandle::abort);
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -113,14 +120,20 @@ mod tests {
         runtime.expect("a runtime").block_on(async {
             let all = Lookups::default();
             let first = all.of_client();
-            assert_eq!(abandon(&first, 1000, &end).await, LOOKUPS_OF_A_CLIENT);
-            assert_eq!(abandon(&first, 10, &end).await, 0);
+            assert_eq!(
+                abandon(&first, 1000, LOOKUPS_OF_A_CLIENT, &end).await,
+                LOOKUPS_OF_A_CLIENT
+            );
+            assert_eq!(abandon(&first, 10, 0, &end).await, 0);
             // Others have theirs, as long as there are any.
-            assert_eq!(abandon(&all.of_client(), 10, &end).await, LOOKUPS_OF_A_CLIENT);
+            assert_eq!(
+                abandon(&all.of_client(), 10, LOOKUPS_OF_A_CLIENT, &end).await,
+                LOOKUPS_OF_A_CLIENT
+            );
             for _ in 2..LOOKUPS / LOOKUPS_OF_A_CLIENT {
-                abandon(&all.of_client(), 10, &end).await;
+                abandon(&all.of_client(), 10, LOOKUPS_OF_A_CLIENT, &end).await;
             }
-            assert_eq!(abandon(&all.of_client(), 10, &end).await, 0);
+            assert_eq!(abandon(&all.of_client(), 10, 0, &end).await, 0);
             done.send(()).expect("a thread");
             // Once they have ended, there is room again.
             let looked = tokio::time::timeout(LIMIT, first.run(|| Ok(7))).await;
