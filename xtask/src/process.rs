@@ -1,5 +1,6 @@
 //! Running other programs.
 
+use std::fmt::Write;
 use std::process::{Child, Command, Stdio};
 
 use crate::{Outcome, note, root};
@@ -82,7 +83,10 @@ fn parents() -> Vec<(u32, u32)> {
     processes.filter_map(parent).collect()
 }
 
-/// Returns the command as typed in a shell.
+/// How many arguments [`line`] shows.
+const SHOWN: usize = 16;
+
+/// Returns the command as typed in a shell, without the last ones of very many arguments.
 pub(crate) fn line(command: &Command) -> String {
     let mut text = command
         .get_program()
@@ -91,9 +95,14 @@ pub(crate) fn line(command: &Command) -> String {
         .next()
         .unwrap_or("?")
         .to_owned();
-    for argument in command.get_args() {
+    let arguments = command.get_args();
+    let hidden = arguments.len().saturating_sub(SHOWN);
+    for argument in arguments.take(SHOWN) {
         text.push(' ');
         text.push_str(&argument.to_string_lossy());
+    }
+    if hidden > 0 {
+        let _ = write!(text, " ... ({hidden} more arguments)");
     }
     text
 }
@@ -101,6 +110,19 @@ pub(crate) fn line(command: &Command) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn very_many_arguments_are_not_shown() {
+        let mut format = Command::new("/usr/bin/rustfmt");
+        format.arg("--check");
+        assert_eq!(line(&format), "rustfmt --check");
+        format.args((0..100).map(|file| format!("{file}.rs")));
+        let shown = line(&format);
+        assert!(
+            shown.starts_with("rustfmt --check 0.rs") && shown.ends_with(" 14.rs ... (85 more arguments)"),
+            "{shown}"
+        );
+    }
 
     #[cfg(target_os = "linux")]
     #[test]

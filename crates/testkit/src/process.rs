@@ -191,7 +191,7 @@ impl Lines {
             if let Some(rest) = line.trim_end().strip_prefix(begin) {
                 return rest.to_owned();
             }
-            // A program may repeat other lines for ever.
+            // A program may repeat other lines without end.
             assert!(
                 start.elapsed() < LIMIT,
                 "no line {begin:?} within {LIMIT:?}: {:?}",

@@ -126,7 +126,7 @@ impl Association {
         self.try_send_with(&mut state, message)
     }
 
-    /// As [`try_send`](Self::try_send), for a stream that was opened after so many restarts of the peer.
+    /// As [`try_send`](Self::try_send), for a stream that was opened after this number of restarts of the peer.
     pub(crate) fn try_send_on_stream(&self, message: Message, restarts: u32) -> Result<(), TrySendError> {
         let mut state = self.handle.shared.lock();
         if self
@@ -213,7 +213,7 @@ impl Association {
         self.next_for(&mut self.handle.shared.lock(), None, data)
     }
 
-    /// The next message of a stream that was opened after so many restarts of the peer.
+    /// The next message of a stream that was opened after this number of restarts of the peer.
     pub(crate) fn next_of_stream(
         &self,
         stream: u16,

@@ -93,7 +93,7 @@ mod linux {
             egress
         }
 
-        /// Decides anew, after addresses, routes or rules have changed.
+        /// Decides again, after addresses, routes or rules have changed.
         fn choose(&self) {
             let mut choice = self.choice.lock().unwrap_or_else(PoisonError::into_inner);
             let name = interface::one_of_several(self.local);
@@ -135,7 +135,7 @@ mod linux {
             }
         }
 
-        /// Decides anew after each change of routes, for ever.
+        /// Decides again after each change of routes; never ends.
         pub(crate) async fn follow(&self) {
             // Without a signal, or where it fails, the choice stays as it is.
             while let Some(signal) = &self.signal

@@ -44,7 +44,7 @@ impl Waiting {
 }
 
 impl Opened {
-    /// No stream, of an association whose peer has restarted so often.
+    /// No stream, of an association whose peer has restarted this number of times.
     pub(crate) fn new(restarts: u32) -> Self {
         Opened {
             restarts,

@@ -199,7 +199,7 @@ impl Shared {
 
     /// Marks the stack as stopped and wakes everyone who waits for it.
     pub(crate) fn stop(&self, why: &str) {
-        // After a panic elsewhere the state is of no use, but who waits must not wait for ever.
+        // After a panic elsewhere the state is of no use, but a waiting task must not wait without end.
         let mut state = self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         if state.stopped.is_none() {
             state.stopped = Some(why.to_owned());

@@ -16,7 +16,7 @@ const MESSAGE_BYTES: usize = 16 * 1024;
 /// A stream of an association for programs that read and write bytes ([`Association::stream`]): tokio's `copy`, codecs, HTTP libraries.
 ///
 /// Each write becomes one message of at most 16 KiB and no longer than the send buffer, in order; the boundaries of messages have no meaning
-/// for the reader. Whoever reads gets the bytes in the order in which the peer wrote them, whatever happens on other streams.
+/// for the reader. The bytes are read in the order in which the peer wrote them, independently of other streams.
 ///
 /// SCTP ends all streams of an association together. Reading returns the end of the file when the association has been shut down in good
 /// order and everything has been read, and an error (`ConnectionReset`, `ConnectionAborted`, `TimedOut`) if it has ended otherwise.
@@ -30,7 +30,7 @@ const MESSAGE_BYTES: usize = 16 * 1024;
 /// peer sends on more streams than it has opened calls [`Association::recv`] as well.
 ///
 /// # Restart of the peer
-/// A peer that has lost its state and begins anew (RFC 9260 §5.2.4 A) continues the association, but not the bytes of a stream. Reading and
+/// A peer that has lost its state and starts again (RFC 9260 §5.2.4 A) continues the association, but not the bytes of a stream. Reading and
 /// writing then fail with `ConnectionReset`, and what had arrived and was not read is discarded. The stream can be dropped and opened again:
 /// it then begins with the first byte after the restart.
 ///

@@ -154,7 +154,7 @@ pub trait Socket: Debug + Send + Sync + 'static {
         1
     }
 
-    /// Waits for a report about a datagram that did not arrive, such as an ICMP error. Default: waits for ever.
+    /// Waits for a report about a datagram that did not arrive, such as an ICMP error. Default: never ends.
     fn report(&self) -> Pin<Box<dyn Future<Output = io::Result<Report>> + Send + '_>> {
         Box::pin(std::future::pending())
     }

@@ -151,7 +151,7 @@ impl Socket for UdpSocket {
                 self.state.try_send(UdpSockRef::from(&self.io), &transmit)
             });
             match sent {
-                // After an error of the socket (EPOLLERR), tokio takes it as writable for ever.
+                // After an error of the socket (EPOLLERR), tokio takes it as writable from then on.
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock && is_full => break,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => is_full = true,
                 // It may be the report about an earlier datagram: then this one is sent now.

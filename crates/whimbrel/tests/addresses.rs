@@ -148,7 +148,7 @@ async fn send_to(socket: &dyn Socket, remote: &str) {
         .unwrap();
 }
 
-/// An interface whose packets reach nobody, with this address and a neighbour that it need not look for.
+/// An interface without a host at its other end, with this address and a neighbour that it need not look for.
 fn interface(name: &str, addr: &str, neighbour: &str) {
     ip(&format!("link add {name} type veth peer name {name}-out"));
     // Without a link-local address the kernel sends nothing of its own.

@@ -26,7 +26,7 @@ fn place(listener: &Listener) -> (SocketAddr, u16) {
     (listener.stack().local_addrs()[0], listener.stack().port())
 }
 
-/// Accepts and reads whatever comes; counts the messages that came whole.
+/// Accepts and reads everything; counts the complete messages.
 fn serve(listener: Listener) -> (Stack, tokio::sync::mpsc::UnboundedReceiver<usize>) {
     let stack = listener.stack().clone();
     let (messages, received) = tokio::sync::mpsc::unbounded_channel();

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
 
+use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -441,6 +442,15 @@ fn the_listener_s_end_is_seen_as_an_end_in_good_order() {
     assert_eq!(notes.take(), [Ok::<_, AssociationError>(None)]);
 }
 
+/// A program that starts again with these ports restarts its association.
+fn fixed_ports() -> StackConfig {
+    StackConfig {
+        port: 77,
+        local: vec![(Ipv4Addr::UNSPECIFIED, 9898).into()],
+        ..config()
+    }
+}
+
 #[test]
 fn a_stream_ends_with_an_error_where_its_peer_restarts() {
     let notes = Notes::new();
@@ -467,12 +477,7 @@ fn a_stream_ends_with_an_error_where_its_peer_restarts() {
     simulation.client("a", move || {
         let server = server.clone();
         async move {
-            // The same port and addresses after the crash.
-            let stack = Stack::bind(StackConfig {
-                port: 77,
-                local: vec!["0.0.0.0:9898".parse()?],
-                ..config()
-            })?;
+            let stack = Stack::bind(fixed_ports())?;
             let association = stack.connect(&server, PORT).await?;
             let mut stream = association.stream(1)?;
             for _ in 0..10 {
@@ -528,11 +533,7 @@ fn what_a_peer_sent_before_it_restarted_does_not_reach_the_reopened_stream() {
     simulation.client("a", move || {
         let server = server.clone();
         async move {
-            let stack = Stack::bind(StackConfig {
-                port: 77,
-                local: vec!["0.0.0.0:9898".parse()?],
-                ..config()
-            })?;
+            let stack = Stack::bind(fixed_ports())?;
             let association = stack.connect(&server, PORT).await?;
             association.send(Message::new(0, "before")).await?;
             association.send(Message::new(2, "also before")).await?;

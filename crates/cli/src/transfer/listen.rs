@@ -100,7 +100,7 @@ pub(crate) enum Until {
 }
 
 /// Serves every association in a task of its own until Ctrl-C, until `until`, or until `enough`. Then those that there are have time to end;
-/// a second Ctrl-C aborts them. Returns what came of the last one that counts.
+/// a second Ctrl-C aborts them. Returns what came of the first one that counts.
 ///
 /// # Errors
 /// Returns an error if the stack fails.
@@ -125,7 +125,7 @@ where
         tokio::select! {
             accepted = listener.accept() => drop(tasks.spawn(attend(accepted?))),
             Some(ended) = tasks.join_next() => {
-                outcome = outcome_of(ended).or(outcome);
+                outcome = outcome.or(outcome_of(ended));
                 if until == Until::Ended && outcome.is_some() {
                     break;
                 }

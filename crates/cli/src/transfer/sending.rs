@@ -142,7 +142,7 @@ async fn send_entry(
     let from = start.from;
     let (pieces_in, mut pieces) = mpsc::channel(READ_AHEAD);
     let left = header.size.map(|size| size.saturating_sub(from));
-    // Not a task of the runtime: reading standard input may last for ever, and the runtime would wait for it.
+    // Not a task of the runtime: reading standard input may never end, and the runtime would wait for it.
     std::thread::Builder::new()
         .spawn(move || read(start, left, &pieces_in))
         .map_err(|e| Failure::file(format!("cannot start: {e}")))?;

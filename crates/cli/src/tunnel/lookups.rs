@@ -1,4 +1,4 @@
-//! Addresses of targets. A lookup takes a thread until it ends, even if nobody waits for it any more.
+//! Addresses of targets. A lookup takes a thread until it ends, also after its requester has gone.
 
 use std::io::{Error, ErrorKind, Result};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn lookups_that_nobody_waits_for_keep_their_places() {
+    fn lookups_whose_requester_has_gone_keep_their_places() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let (done, ended) = channel();
         let end = Arc::new(Semaphore::new(0));

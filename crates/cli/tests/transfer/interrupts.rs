@@ -38,7 +38,7 @@ to = "b"
 traffic = { kind = "endless" }
 "#;
 
-/// A scenario file that takes for ever.
+/// A scenario file whose runs do not end in time.
 fn endless(dir: &std::path::Path) -> std::path::PathBuf {
     let file = dir.join("endless.toml");
     std::fs::write(&file, ENDLESS).unwrap();

@@ -179,7 +179,7 @@ mod tests {
             outgoing.clear();
             assert!(groups(&outgoing).is_empty());
         }
-        // Very many places are not remembered for ever.
+        // The memory of places is bounded.
         (0..=MOST_LANES as u16).for_each(|port| outgoing.push(target(port), Ecn::Ce, &[1]));
         outgoing.clear();
         assert!(outgoing.lanes().is_empty());

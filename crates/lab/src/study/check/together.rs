@@ -5,9 +5,10 @@ use super::part::Part;
 use crate::stats::TAIL;
 use crate::study::verdict::Verdict;
 
-/// Makes failing points undecided that chance explains. If points lie at their bounds, each fails with a probability of 2.5 %. So many fail
-/// truly that it has at most that probability (binomial), or those do that are so far away (Benjamini and Hochberg 1995, at 2.5 %). If none
-/// fails truly, the probability that one counts as failing is at most 5 %, however many they are. Of one point its interval decides.
+/// Makes failing points undecided that chance explains. A point exactly at its bound fails with a probability of 2.5 %. All failures count
+/// if their number has at most that probability under this hypothesis (binomial). Otherwise those count that the procedure of Benjamini and
+/// Hochberg (1995) finds at 2.5 %. If no point truly fails, the probability that one counts as a failure is at most 5 %, for any number of
+/// points. For a single point its interval decides.
 pub(super) fn decide_together(parts: &mut [Part]) {
     let failing = parts.iter().filter(|part| part.verdict == Verdict::Not).count();
     if parts.len() < 2 || at_least_by_chance(failing, parts.len()) <= TAIL {
