@@ -20,8 +20,8 @@ pub(crate) const LAST_PACKETS: Duration = Duration::from_millis(100);
 /// How long a peer may take for its first message.
 const FIRST_MESSAGE: Span = Span::from_secs(10);
 /// Associations at a time, in all and from one address.
-const MAX_ASSOCIATIONS: usize = 1024;
-const MAX_ASSOCIATIONS_PER_ADDRESS: usize = 64;
+pub(crate) const MAX_ASSOCIATIONS: usize = 1024;
+pub(crate) const MAX_ASSOCIATIONS_PER_ADDRESS: usize = 64;
 /// Time between two looks at packets that were refused.
 const STRANGERS_INTERVAL: Duration = Duration::from_millis(200);
 /// Least time between two reports of them.

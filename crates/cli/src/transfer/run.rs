@@ -8,11 +8,13 @@ use super::failure::Failure;
 use super::frame::visible;
 use crate::interrupt::is_requested;
 use crate::output::FAILED;
+use crate::tunnel::lookups::MAX_THREADS;
 
 /// Runs the command to its end, prints its failure, and returns its exit code. Results that could not be printed are a failure too.
 pub(crate) fn block_on(console: &Console, command: impl Future<Output = Result<(), Failure>>) -> ExitCode {
     let outcome = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .max_blocking_threads(MAX_THREADS)
         .build()
         .map_err(|e| Failure::file(format!("cannot start: {e}")))
         .and_then(|runtime| {

@@ -1,7 +1,7 @@
 //! The channels of an association.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use super::device::Device;
 use super::flows::{Flows, Queued, Sending, UdpPort};
 use super::forward::{Allowed, Protocol, Target};
 use super::link::Link;
-use super::lookups::Lookups;
+use super::lookups::{ClientLookups, Lookups};
 use super::protocol::{Frame, datagram_message};
 use super::remote::Remote;
 use super::reports::Reports;
@@ -82,7 +82,7 @@ struct Tasks {
     /// Of an address that another client has.
     contest: JoinSet<()>,
     /// The part of the lookups that is for the peer.
-    lookups: Lookups,
+    lookups: ClientLookups,
 }
 
 /// Why an association is served no longer.
@@ -166,6 +166,12 @@ impl Mux {
         }
     }
 
+    /// Returns the address from which the peer has opened the association: it is the first.
+    fn peer_ip(&self) -> IpAddr {
+        let addrs = self.link.association.peer_addrs();
+        addrs.first().map_or(Ipv6Addr::UNSPECIFIED.into(), SocketAddr::ip)
+    }
+
     /// Handles messages of the peer until the association ends. Dropped, it ends the connections to targets.
     ///
     /// # Errors
@@ -174,7 +180,7 @@ impl Mux {
         let mut tasks = Tasks {
             channels: JoinSet::new(),
             contest: JoinSet::new(),
-            lookups: service.lookups.of_client(),
+            lookups: service.lookups.of_client(self.peer_ip()),
         };
         let mut sweep = tokio::time::interval(service.udp_idle / 4);
         loop {
@@ -310,7 +316,7 @@ impl Mux {
         Ok(())
     }
 
-    async fn connect_and_run(&self, channel: Channel, target: &Target, lookups: &Lookups) {
+    async fn connect_and_run(&self, channel: Channel, target: &Target, lookups: &ClientLookups) {
         let connecting = async { TcpStream::connect(&lookups.addrs(target).await?[..]).await };
         let connected = in_time(connecting).await;
         let answer = match &connected {
@@ -355,7 +361,13 @@ impl Mux {
     }
 
     /// Exchanges datagrams with a target.
-    async fn serve_flow(&self, number: u32, target: &Target, mut queue: mpsc::Receiver<Queued>, lookups: &Lookups) {
+    async fn serve_flow(
+        &self,
+        number: u32,
+        target: &Target,
+        mut queue: mpsc::Receiver<Queued>,
+        lookups: &ClientLookups,
+    ) {
         let opening = async { Remote::open(lookups.addrs(target).await?).await };
         let mut remote = match in_time(opening).await {
             Ok(remote) => remote,
@@ -408,7 +420,7 @@ impl Mux {
     }
 
     /// The peer uses an inner address that another client has. That one keeps it as long as it answers.
-    fn on_contest(&self, addr: std::net::IpAddr, owner: Link, tasks: &mut Tasks) {
+    fn on_contest(&self, addr: IpAddr, owner: Link, tasks: &mut Tasks) {
         while tasks.contest.try_join_next().is_some() {}
         if !tasks.contest.is_empty() {
             return;

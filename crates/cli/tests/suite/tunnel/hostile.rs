@@ -12,19 +12,19 @@ use super::server;
 use crate::support::in_time;
 
 /// The message types of the protocol, which are the last byte of the payload protocol identifier.
-const OPEN: u32 = 0;
-const OPENED: u32 = 1;
+pub(super) const OPEN: u32 = 0;
+pub(super) const OPENED: u32 = 1;
 const DATA: u32 = 2;
 const EOF: u32 = 4;
-const CLOSE: u32 = 5;
+pub(super) const CLOSE: u32 = 5;
 const HELLO: u32 = 7;
 const ACCEPTED: u32 = 9;
 
-const BASE: u32 = 0x5748_5401;
+pub(super) const BASE: u32 = 0x5748_5401;
 const VERSION: u32 = 3;
 
 /// A target that reads and is silent.
-fn sink() -> String {
+pub(super) fn sink() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let addr = listener.local_addr().expect("bound").to_string();
     std::thread::spawn(move || {
@@ -35,18 +35,18 @@ fn sink() -> String {
     addr
 }
 
-struct Peer {
-    association: Association,
+pub(super) struct Peer {
+    pub(super) association: Association,
     _stack: Stack,
 }
 
 impl Peer {
     /// A client that the server has accepted.
-    async fn connect(addrs: &str) -> Self {
+    pub(super) async fn connect(addrs: &str) -> Self {
         Self::with_token(addrs, [0; 16]).await
     }
 
-    async fn with_token(addrs: &str, token: [u8; 16]) -> Self {
+    pub(super) async fn with_token(addrs: &str, token: [u8; 16]) -> Self {
         let peer = Self::silent(addrs).await;
         peer.send(HELLO, VERSION, &token).await;
         assert_eq!(peer.expect(ACCEPTED).await, VERSION);
@@ -71,7 +71,7 @@ impl Peer {
         }
     }
 
-    async fn send(&self, kind: u32, channel: u32, rest: &[u8]) {
+    pub(super) async fn send(&self, kind: u32, channel: u32, rest: &[u8]) {
         let message = Message {
             ppid: BASE + kind,
             ..Message::new((channel % 64) as u16, [&channel.to_be_bytes()[..], rest].concat())

@@ -1,6 +1,8 @@
 //! `tunnel` over loopback: forwarded ports.
 
 mod hostile;
+#[cfg(target_os = "linux")]
+mod lookups;
 mod memory;
 mod reconnect;
 mod refused;
