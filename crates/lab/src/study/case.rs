@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::stats::Summary;
+use crate::stats::{Summary, TAIL, t_quantile};
 use crate::text::text;
 
 /// The values of axes at a point.
@@ -27,6 +27,27 @@ pub(crate) struct Case {
     pub(crate) kept: Option<Summary>,
 }
 
+/// A difference of two figures.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    pub(crate) by: f64,
+    /// The half-width of its 95 % interval; zero without one.
+    pub(crate) noise: f64,
+    /// The number of seeds.
+    pub(crate) n: usize,
+}
+
+impl Change {
+    /// The noise where the largest of this number of differences is looked for (Bonferroni).
+    pub(crate) fn noise_among(self, comparisons: usize) -> f64 {
+        if self.n < 2 || comparisons < 2 {
+            return self.noise;
+        }
+        let quantile = |tail| t_quantile(self.n - 1, tail);
+        self.noise * quantile(TAIL / comparisons as f64) / quantile(TAIL)
+    }
+}
+
 impl Case {
     /// The figure with its interval, or with the word that there is none.
     pub(crate) fn text(&self) -> String {
@@ -37,16 +58,24 @@ impl Case {
         self.kept.unwrap_or_else(|| Summary::of(self.samples.iter().copied()))
     }
 
-    /// By how much `other` is more than this, pair by pair of seeds, and the half-width of its interval. Without the samples the interval is that of
-    /// independent figures, which is wider.
-    pub(crate) fn change_to(&self, other: &Case) -> (f64, f64) {
+    /// By how much `other` is more than this, pair by pair of seeds. Without the samples the interval is that of independent figures, which is
+    /// wider.
+    pub(crate) fn change_to(&self, other: &Case) -> Change {
         let (a, b) = (self.summary(), other.summary());
         let means = b.mean.unwrap_or(f64::NAN) - a.mean.unwrap_or(f64::NAN);
         if self.kept.is_some() || other.kept.is_some() {
-            return (means, a.ci95.unwrap_or(0.0).hypot(b.ci95.unwrap_or(0.0)));
+            return Change {
+                by: means,
+                noise: a.ci95.unwrap_or(0.0).hypot(b.ci95.unwrap_or(0.0)),
+                n: a.n.min(b.n),
+            };
         }
         let pairs = Summary::of(self.samples.iter().zip(&other.samples).map(|(a, b)| b - a));
-        (pairs.mean.unwrap_or(means), pairs.ci95.unwrap_or(0.0))
+        Change {
+            by: pairs.mean.unwrap_or(means),
+            noise: pairs.ci95.unwrap_or(0.0),
+            n: pairs.n,
+        }
     }
 
     /// A number that two points share only if they are the same runs and their figures are equal; none if that is not known.

@@ -164,6 +164,25 @@ pub(crate) struct ClaimEntry {
     pub(crate) for_some: Option<String>,
 }
 
+impl ClaimEntry {
+    /// How the claim is checked, as a hash: the class of a series that was judged in another way is out of date.
+    pub(crate) fn hash(&self) -> String {
+        hash(serde_json::json!({ "check": self.check, "for_some": self.for_some }))
+    }
+}
+
+/// A hash of a value. A field that is not set does not count, so that a new one leaves the hashes as they are.
+fn hash(mut value: Value) -> String {
+    fn drop_unset(value: &mut Value) {
+        if let Value::Object(fields) = value {
+            fields.retain(|_, field| !field.is_null());
+            fields.values_mut().for_each(drop_unset);
+        }
+    }
+    drop_unset(&mut value);
+    format!("{:016x}", combined(value.to_string().bytes().map(u64::from)))
+}
+
 /// A figure of the paper with our values, and the paper's where they are known.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -273,7 +292,7 @@ pub enum ClaimKind {
 }
 
 /// How a claim is checked. Every free axis of a selection is gone through: the claim must hold at each of its values.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Check {
     /// A figure lies between bounds.
@@ -285,10 +304,10 @@ pub(crate) enum Check {
         at_least_partly: Option<f64>,
         at_most_partly: Option<f64>,
         /// Whether it is enough that the 95 % interval reaches the bound.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         noise: bool,
         /// Whether the whole 95 % interval must lie beyond the bound, so that no effect at all, or a single run, is not enough.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         surely: bool,
     },
     /// A figure is the paper's, up to a share of it.
@@ -310,10 +329,10 @@ pub(crate) enum Check {
         #[serde(default)]
         slack: f64,
         /// Whether the ends may be equal: the last one is not on the wrong side of the first one by more than the slack.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         ties: bool,
         /// Whether each step must go the way by more than noise, not the ends alone.
-        #[serde(default)]
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         every_step: bool,
     },
     /// A figure hardly changes along an axis: its span over its mean. That has no direction, so that it holds, fails or is undecided.
@@ -340,7 +359,7 @@ pub(crate) enum Check {
 }
 
 /// Which way a figure goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Direction {
     Rising,
@@ -393,16 +412,7 @@ pub(crate) struct Selection {
 impl Selection {
     /// What is measured, as a hash: results that were kept of another selection say nothing about this one.
     pub(crate) fn hash(&self, over: Option<&str>) -> String {
-        fn drop_unset(value: &mut Value) {
-            if let Value::Object(fields) = value {
-                fields.retain(|_, field| !field.is_null());
-                fields.values_mut().for_each(drop_unset);
-            }
-        }
-        // A field that is not set does not count, so that a new one leaves the hashes as they are.
-        let mut value = serde_json::json!({ "of": self, "over": over });
-        drop_unset(&mut value);
-        format!("{:016x}", combined(value.to_string().bytes().map(u64::from)))
+        hash(serde_json::json!({ "of": self, "over": over }))
     }
 
     /// Whether the other side of a ratio or difference is the same figure, perhaps of other runs: what it leaves out is as in `from`.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use super::figures::Trouble;
 use super::file::{Check, ClaimEntry, ClaimKind, Per, Selection};
 use super::plot::{Titles, plot};
 use super::stored::{Class, Kept, KeptClaim, KeptFigure};
@@ -34,7 +35,7 @@ struct Outcome<'s> {
 /// The pages of all studies: `RESULTS.md`, and for each study `ID/README.md` with its plots.
 ///
 /// # Errors
-/// What was kept cannot be read, in a sentence.
+/// Returns a sentence if stored results cannot be read, or if a check is wrong.
 pub fn pages(studies: &[Study]) -> Result<Vec<Page>, String> {
     let outcomes = studies.iter().map(Outcome::of).collect::<Result<Vec<_>, _>>()?;
     let mut pages = vec![("RESULTS.md".to_owned(), summary(&outcomes))];
@@ -48,7 +49,7 @@ pub fn pages(studies: &[Study]) -> Result<Vec<Page>, String> {
 /// "kind", "paper", "verdict", "seeds", "text", "points"}]}]`. The verdict of a claim that was not run is null.
 ///
 /// # Errors
-/// What was kept cannot be read, in a sentence.
+/// Returns a sentence if stored results cannot be read, or if a check is wrong.
 pub fn outcomes(studies: &[Study]) -> Result<Value, String> {
     let outcomes = studies.iter().map(Outcome::of).collect::<Result<Vec<_>, _>>()?;
     Ok(outcomes.iter().map(Outcome::json).collect())
@@ -77,10 +78,17 @@ impl<'s> Outcome<'s> {
             let seeds = seeds.map_or(1, |planned| planned.scenario.seeds as usize);
             let kept = kept_of(kept.as_ref(), claim);
             let kind = claim.kind.or(study.file.kind).unwrap_or(ClaimKind::Paper);
-            (kind, kept.map(|kept| kept.class(claim, seeds)))
+            let class = kept.map(|kept| kept.class(claim, seeds)).transpose();
+            let wrong = |trouble: Trouble| {
+                format!(
+                    "{}: claim {}: {}: {}",
+                    study.id, claim.id, trouble.field, trouble.message
+                )
+            };
+            Ok((kind, class.map_err(wrong)?))
         });
         Ok(Outcome {
-            classes: classes.collect(),
+            classes: classes.collect::<Result<_, String>>()?,
             study,
             kept,
         })

@@ -22,22 +22,27 @@ pub(crate) fn partner<'o>(case: &Case, others: &'o [Case], field: &str) -> Resul
 }
 
 /// Samples of the ratio of two means: the jackknife's pseudo-values, whose mean is the ratio with its first-order bias taken off
-/// and whose spread is that of the ratio. A pair that is missing on one side is missing; a ratio to nothing is none.
+/// and whose spread is that of the ratio. Where a value is missing on one side, the sample is NaN, so that the others stay with their seeds.
 pub(crate) fn jackknife_ratio(a: &[f64], b: &[f64]) -> Vec<f64> {
-    let pairs: Vec<(f64, f64)> = a
-        .iter()
-        .copied()
-        .zip(b.iter().copied())
-        .filter(|(a, b)| a.is_finite() && b.is_finite())
-        .collect();
-    let n = pairs.len() as f64;
-    let (sum_a, sum_b) = pairs.iter().fold((0.0, 0.0), |(a, b), pair| (a + pair.0, b + pair.1));
-    let ratio = sum_a / sum_b;
-    if pairs.len() < 2 {
-        return vec![ratio; pairs.len()];
+    let seeds = a.iter().zip(b).map(|(a, b)| [*a, *b]);
+    pseudo_values(&seeds.collect::<Vec<_>>(), |[a, b]| a / b)
+}
+
+/// The jackknife's pseudo-values of a function of sums; NaN for seeds with a value that is not finite, which are left out of the sums.
+fn pseudo_values<const N: usize>(seeds: &[[f64; N]], of: impl Fn([f64; N]) -> f64) -> Vec<f64> {
+    let is_complete = |figures: &[f64; N]| figures.iter().all(|figure| figure.is_finite());
+    let (mut sums, mut n) = ([0.0; N], 0.0);
+    for figures in seeds.iter().filter(|figures| is_complete(figures)) {
+        sums = std::array::from_fn(|i| sums[i] + figures[i]);
+        n += 1.0;
     }
-    let without = pairs.iter().map(|pair| (sum_a - pair.0) / (sum_b - pair.1));
-    without.map(|other| n * ratio - (n - 1.0) * other).collect()
+    let whole = of(sums);
+    let pseudo = |figures: &[f64; N]| match is_complete(figures) {
+        true if n < 2.0 => whole,
+        true => n * whole - (n - 1.0) * of(std::array::from_fn(|i| sums[i] - figures[i])),
+        false => f64::NAN,
+    };
+    seeds.iter().map(pseudo).collect()
 }
 
 /// Least harm that counts as such, as a share of what the flow has alone.
@@ -46,26 +51,11 @@ const LEAST_HARM: f64 = 0.05;
 /// Samples of the harm done to a flow over the harm that another flow does to it (Ware et al. 2019), as jackknife
 /// pseudo-values: what it loses of `alone` beside the one, over what it loses beside the other, at least 5 % of `alone`.
 pub(crate) fn jackknife_harm(with: &[f64], alone: &[f64], like: &[f64]) -> Vec<f64> {
-    let figures = with
-        .iter()
-        .zip(alone)
-        .zip(like)
-        .map(|((with, alone), like)| [*with, *alone, *like]);
-    let figures: Vec<[f64; 3]> = figures
-        .filter(|figures| figures.iter().all(|figure| figure.is_finite()))
-        .collect();
-    let n = figures.len() as f64;
-    let sums = figures
-        .iter()
-        .fold([0.0; 3], |sums, figures| [0, 1, 2].map(|i| sums[i] + figures[i]));
-    let harm = |[with, alone, like]: [f64; 3]| (alone - with) / (alone - like).max(LEAST_HARM * alone);
-    if figures.len() < 2 {
-        return vec![harm(sums); figures.len()];
-    }
-    let without = figures
-        .iter()
-        .map(|figures| harm([0, 1, 2].map(|i| sums[i] - figures[i])));
-    without.map(|other| n * harm(sums) - (n - 1.0) * other).collect()
+    let seeds = with.iter().zip(alone).zip(like);
+    let seeds: Vec<_> = seeds.map(|((with, alone), like)| [*with, *alone, *like]).collect();
+    pseudo_values(&seeds, |[with, alone, like]| {
+        (alone - with) / (alone - like).max(LEAST_HARM * alone)
+    })
 }
 
 #[cfg(test)]
@@ -91,6 +81,14 @@ mod tests {
         assert_eq!(jackknife_harm(&[4.0], &[10.0], &[6.0]), [1.5]);
         // The other flow does hardly any harm: 5 % of what there is alone counts.
         assert!((jackknife_harm(&[9.0], &[10.0], &[9.9])[0] - 2.0).abs() < 1e-12);
-        assert_eq!(jackknife_harm(&[f64::NAN], &[10.0], &[6.0]), [] as [f64; 0]);
+        assert!(jackknife_harm(&[f64::NAN], &[10.0], &[6.0])[0].is_nan());
+    }
+
+    #[test]
+    fn a_seed_without_a_value_keeps_its_place() {
+        let samples = jackknife_ratio(&[1.0, f64::NAN, 3.0], &[1.0, 5.0, 2.0]);
+        let without = jackknife_ratio(&[1.0, 3.0], &[1.0, 2.0]);
+        assert!(samples[1].is_nan(), "{samples:?}");
+        assert_eq!([samples[0], samples[2]], [without[0], without[1]]);
     }
 }

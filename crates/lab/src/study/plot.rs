@@ -407,6 +407,8 @@ mod tests {
             mean,
             ci95: Some(0.1),
             paper,
+            n: None,
+            deterministic: false,
             runs: None,
             equal: false,
         }

@@ -45,8 +45,12 @@ pub struct ClaimReport {
     pub seeds: Option<usize>,
     /// The metric that it is about; none if it is about several.
     pub metric: Option<String>,
+    /// Whether more seeds would decide it.
+    pub(crate) too_many: bool,
     /// A hash of what was measured.
     pub(crate) selection: String,
+    /// A hash of the check.
+    pub(crate) check: String,
     /// Whether its figures are ratios or differences of that metric.
     pub of: Option<&'static str>,
     /// The axis along which it goes, if it goes along one.
@@ -85,7 +89,9 @@ pub(super) fn report(study: &Study, data: &Figured<'_>) -> Result<StudyReport, S
                     verdict: finding.verdict,
                     seeds: finding.seeds.and_then(Seeds::number),
                     metric: claim.check.of().metric.clone(),
+                    too_many: finding.seeds == Some(Seeds::TooMany),
                     selection: claim.check.of().hash(claim.check.subject().1),
+                    check: claim.hash(),
                     of: match (&claim.check.of().to, &claim.check.of().minus) {
                         _ if claim.check.of().harm.is_some() => Some("harm"),
                         (Some(_), _) => Some("ratio"),
@@ -186,7 +192,11 @@ impl StudyReport {
             kept["of"] = json!(claim.of);
             kept["over"] = json!(claim.over);
             kept["selection"] = json!(claim.selection);
+            kept["check"] = json!(claim.check);
             kept["seeds"] = json!(claim.seeds);
+            if claim.too_many {
+                kept["too_many"] = json!(true);
+            }
         }
         value
     }

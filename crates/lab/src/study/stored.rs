@@ -5,6 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::check::{Plotted, Seeds, regrade};
+use super::figures::Trouble;
 use super::file::{Check, ClaimEntry, Selection};
 use super::verdict::Verdict;
 
@@ -38,6 +39,9 @@ pub(super) struct KeptClaim {
     verdict: Option<String>,
     #[serde(default)]
     seeds: Option<usize>,
+    /// Whether more seeds would decide it than are named.
+    #[serde(default)]
+    too_many: bool,
     /// A hash of what was measured; older results have none.
     #[serde(default)]
     selection: Option<String>,
@@ -45,6 +49,9 @@ pub(super) struct KeptClaim {
     metric: Option<String>,
     #[serde(default)]
     over: Option<String>,
+    /// A hash of the check; older results have none.
+    #[serde(default)]
+    check: Option<String>,
     /// Figures of all points.
     pub(super) points: Vec<Plotted>,
 }
@@ -69,6 +76,9 @@ impl KeptClaim {
     /// Whether this was measured for the claim as it is now: the same selection along the same axis.
     pub(super) fn is_of(&self, claim: &ClaimEntry) -> bool {
         let (of, over) = claim.check.subject();
+        if !claim.check.is_of_points() && self.check.as_ref().is_some_and(|check| *check != claim.hash()) {
+            return false;
+        }
         match &self.selection {
             Some(kept) => *kept == of.hash(over),
             None => {
@@ -80,35 +90,37 @@ impl KeptClaim {
 
     /// The class by the check as it stands now, as far as the figures that were kept of `seeds` runs tell it: those of single points do. Along an
     /// axis the class is that of the run, where the figures were compared seed by seed.
-    pub(super) fn class(&self, claim: &ClaimEntry, seeds: usize) -> Class {
+    ///
+    /// # Errors
+    /// Returns an error if the check as it stands now is wrong.
+    pub(super) fn class(&self, claim: &ClaimEntry, seeds: usize) -> Result<Class, Trouble> {
         let current = self.points.iter().all(|point| point.runs.is_some());
-        let by_points = match claim.check {
-            Check::Bounds { .. } | Check::Near { .. } => true,
-            Check::Flat { .. } | Check::Best { .. } => !current,
-            Check::Trend { .. } | Check::Linear { .. } => false,
-        };
-        let by_points = by_points || self.verdict.is_none();
+        let unpaired = matches!(claim.check, Check::Flat { .. } | Check::Best { .. }) && !current;
+        let by_points = claim.check.is_of_points() || unpaired || self.verdict.is_none();
         // Points of which nothing was measured are not kept.
         let complete = !self.points.is_empty() && !self.text.contains("nothing was measured");
-        if by_points
-            && complete
-            && let Ok(finding) = regrade(claim, &self.points, seeds, self.selection.is_some())
-        {
-            return Class {
+        if by_points && complete {
+            let finding = regrade(claim, &self.points, seeds, self.selection.is_some())?;
+            return Ok(Class {
                 verdict: finding.verdict,
                 text: finding.text,
                 seeds: finding.seeds,
-            };
+            });
         }
         let known = Verdict::ALL
             .into_iter()
             .find(|verdict| Some(verdict.name()) == self.verdict.as_deref());
         let vacuous = claim.vacuous.as_ref().map(|_| Verdict::Vacuous);
-        Class {
+        let seeds = if self.too_many {
+            Some(Seeds::TooMany)
+        } else {
+            self.seeds.map(Seeds::of)
+        };
+        Ok(Class {
             verdict: vacuous.or(known).unwrap_or(Verdict::Not),
             text: self.text.clone(),
-            seeds: self.seeds.map(Seeds::About),
-        }
+            seeds: seeds.filter(|_| vacuous.is_none()),
+        })
     }
 }
 
@@ -127,7 +139,7 @@ mod tests {
         let verdict = (said != "later").then_some("direction only");
         let kept = serde_json::json!({ "id": "x", "text": said, "verdict": verdict, "points": points });
         let kept: KeptClaim = serde_json::from_value(kept).expect("a kept claim");
-        let class = kept.class(&claim, 10);
+        let class = kept.class(&claim, 10).expect("a good check");
         (class.verdict, class.seeds.and_then(Seeds::number), class.text)
     }
 
@@ -200,6 +212,19 @@ mod tests {
         // The bounds are no part of it, nor is the unit.
         let text = r#"{ "kind": "bounds", "of": { "metric": "m", "at": { "x": 1 }, "to": {}, "unit": "kB/s" }, "at_most": 2 }"#;
         assert!(kept(&hash, "m").is_of(&claim(text)));
+        // The way in which a series is judged is part of it: its class is kept.
+        let trend = |direction: &str| {
+            claim(&format!(
+                r#"{{ "kind": "trend", "of": {{ "metric": "m" }}, "over": "x", "direction": "{direction}" }}"#
+            ))
+        };
+        let mut of_trend = kept(&trend("rising").check.of().hash(Some("x")), "m");
+        assert!(
+            of_trend.is_of(&trend("rising")) && of_trend.is_of(&trend("falling")),
+            "without a hash"
+        );
+        of_trend.check = Some(trend("rising").hash());
+        assert!(of_trend.is_of(&trend("rising")) && !of_trend.is_of(&trend("falling")));
         // Results without the hash are known by their metric alone.
         assert!(kept("", "m").is_of(&other) && !kept("", "n").is_of(&other));
     }

@@ -8,13 +8,15 @@ pub(super) struct Distance {
     pub(super) n: usize,
     pub(super) half_width: f64,
     pub(super) distance: f64,
+    /// From how many differences it was picked as the worst; two for a figure that can fail on two sides.
+    pub(super) comparisons: usize,
 }
 
 /// Seeds that would decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Seeds {
     About(usize),
-    /// More than are worth a run: the figure lies where it is decided, or very near.
+    /// More than are worth a run: the figure lies at its bound, or very near it.
     TooMany,
 }
 
@@ -22,6 +24,15 @@ pub(crate) enum Seeds {
 const MOST: usize = 1000;
 
 impl Seeds {
+    /// This number, unless it is too large to be named.
+    pub(crate) fn of(number: usize) -> Self {
+        if number <= MOST {
+            Seeds::About(number)
+        } else {
+            Seeds::TooMany
+        }
+    }
+
     /// The number, if there is one.
     pub(crate) fn number(self) -> Option<usize> {
         match self {
@@ -40,13 +51,22 @@ impl Seeds {
 }
 
 impl Distance {
-    /// The probability of a figure at least as far on its side, if the true one were what decides. Without an interval it is certain.
+    /// At most the probability of a figure at least as far beyond, if the true one were what decides. Zero without an interval: then the figure is
+    /// certain.
     pub(super) fn chance(self) -> f64 {
-        if self.n < 2 || self.half_width <= 0.0 {
+        if !self.is_random() {
             return 0.0;
         }
+        if !self.distance.is_finite() {
+            return 1.0;
+        }
         let t = self.distance.abs() / self.half_width * t_quantile(self.n - 1, TAIL);
-        t_above(self.n - 1, t)
+        (t_above(self.n - 1, t) * self.comparisons as f64).min(1.0)
+    }
+
+    /// Whether chance moves it.
+    pub(super) fn is_random(self) -> bool {
+        self.n > 1 && self.half_width > 0.0
     }
 
     /// The least number of seeds whose interval, with `tail` beyond each end, is as narrow as the distance. The quantile is that of the larger
@@ -84,6 +104,7 @@ mod tests {
                 n,
                 half_width,
                 distance,
+                comparisons: 1,
             };
             away.seeds(TAIL)
         };

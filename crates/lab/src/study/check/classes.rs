@@ -219,3 +219,74 @@ fn what_an_axis_does_not_touch_is_level_by_definition() {
         Verdict::Reproduced
     );
 }
+
+#[test]
+fn seeds_that_decide_are_those_after_which_the_class_stays() {
+    let check = || json!({ "kind": "bounds", "at_least": 1.0 });
+    let seeds = |points: &[&[f64]]| {
+        let points: Vec<_> = points
+            .iter()
+            .enumerate()
+            .map(|(x, samples)| (x as f64, "a", *samples))
+            .collect();
+        let finding = Data::of(&points).find(&claim(check())).expect("good");
+        assert_eq!(finding.verdict, Verdict::Inconclusive);
+        finding.seeds.expect("it is open")
+    };
+    let open: &[f64] = &[0.9, 1.1, 1.3];
+    let close: &[f64] = &[0.9, 1.0001, 1.1];
+    let alone = seeds(&[open]);
+    assert!(alone.number().is_some(), "{alone:?}");
+    assert_eq!(seeds(&[close]), Seeds::TooMany);
+    // Nine of ten are enough, five of ten are not.
+    let mut ten = [open; 10];
+    ten[3] = close;
+    assert_eq!(seeds(&ten), alone);
+    ten[5..].fill(close);
+    assert_eq!(seeds(&ten), Seeds::TooMany);
+}
+
+#[test]
+fn the_worst_of_many_differences_is_compared_with_what_chance_makes_of_many() {
+    let best = json!({ "kind": "best", "over": "x", "is": 0 });
+    let ours: &[f64] = &[1.0, 1.1, 1.2, 1.1];
+    // Ahead by 0.095 ± 0.066.
+    let rival: &[f64] = &[1.14, 1.2, 1.24, 1.2];
+    let level: &[f64] = &[1.05, 1.15, 1.2, 1.1];
+    assert_eq!(series(&[ours, rival], best.clone()), Verdict::Not);
+    assert_eq!(series(&[ours, rival, level, level, level], best), Verdict::Inconclusive);
+    let flat = json!({ "kind": "flat", "over": "x", "within": 0.0 });
+    assert_eq!(series(&[ours, rival], flat.clone()), Verdict::Not);
+    assert_eq!(series(&[ours, rival, level, level, level], flat), Verdict::Inconclusive);
+}
+
+#[test]
+fn a_claim_that_cannot_fail_needs_no_seeds() {
+    let mut claim = claim(json!({ "kind": "bounds", "at_least": 1.0 }));
+    claim["vacuous"] = json!("nothing is lost");
+    let points: [(f64, &'static str, &[f64]); 1] = [(0.0, "a", &[0.9, 1.1, 1.3])];
+    let finding = Data::of(&points).find(&claim).expect("good");
+    assert_eq!((finding.verdict, finding.seeds), (Verdict::Vacuous, None));
+    assert!(!finding.text.contains("seeds"), "{}", finding.text);
+}
+
+#[test]
+fn bounds_that_are_not_finite_and_a_relative_difference_from_zero_are_refused() {
+    let points: [(f64, &'static str, &[f64]); 2] = [(0.0, "a", &[0.9, 1.1]), (1.0, "a", &[0.9, 1.2])];
+    let trouble = |check: Value| {
+        let error = Data::of(&points).find(&claim(check)).expect_err("wrong");
+        format!("{}: {}", error.field, error.message)
+    };
+    assert_eq!(
+        trouble(json!({ "kind": "near", "value": 0.0, "within": 0.1 })),
+        "value: there is no relative difference from 0: a check of kind `bounds` expected"
+    );
+    // TOML has nan and inf.
+    let check = json!({ "kind": "bounds", "at_least": 1.0 });
+    let mut of: ClaimEntry = serde_json::from_value(claim(check)).expect("a claim");
+    if let Check::Bounds { at_least, .. } = &mut of.check {
+        *at_least = Some(f64::NAN);
+    }
+    let error = evaluate(&of, &Data::of(&points).figured(false)).expect_err("wrong");
+    assert_eq!(error.field, "at_least");
+}

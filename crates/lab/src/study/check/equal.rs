@@ -22,13 +22,17 @@ pub(super) fn is_itself(of: &Selection, at: &At) -> bool {
         return false;
     };
     let here = |given: &str| -> Option<&Value> {
-        let fixed = of.at.0.iter().find(|(name, value)| name == given && !value.is_array());
-        let free = at.iter().find(|(name, _)| names_axis(given, name));
-        free.or(fixed).map(|(_, value)| value)
+        // An axis may be given in full on one side and by its last part on the other.
+        let is_one = |name: &String| names_axis(given, name) || names_axis(name, given);
+        let fixed = || of.at.0.iter().filter(|(_, value)| !value.is_array());
+        let exact = at.iter().chain(fixed()).find(|(name, _)| name == given);
+        let similar = || at.iter().chain(fixed()).find(|(name, _)| is_one(name));
+        exact.or_else(similar).map(|(_, value)| value)
     };
     let mut others = other.at.0.iter();
     let points = others.all(|(name, value)| here(name).is_some_and(|here| same(here, value)));
-    points && (other.scenario.is_none() || other.scenario == of.scenario)
+    // Without a name it is the only scenario.
+    points && (of.scenario.is_none() || other.scenario.is_none() || other.scenario == of.scenario)
 }
 
 /// Marks the points of which both sides are the same runs, where that was not kept: they have the same hash as the baseline beside itself.

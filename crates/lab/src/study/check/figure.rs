@@ -29,6 +29,18 @@ fn wider([(low, low_partly), (high, high_partly)]: [(Option<f64>, Option<f64>); 
     Ok(())
 }
 
+/// Refuses infinities and what is not a number.
+fn finite(field: &str, value: f64) -> Result<(), Trouble> {
+    if value.is_finite() {
+        return Ok(());
+    }
+    Err(Trouble::new(
+        field,
+        format!("a finite number expected, found {value}"),
+        None,
+    ))
+}
+
 pub(super) fn bounds(check: &Check, case: &Case) -> Result<Part, Trouble> {
     let Check::Bounds {
         of,
@@ -48,6 +60,14 @@ pub(super) fn bounds(check: &Check, case: &Case) -> Result<Part, Trouble> {
     }
     if *noise && *surely {
         return Err(Trouble::new("surely", "either `noise` or `surely` expected", None));
+    }
+    for (field, bound) in [
+        ("at_least", at_least),
+        ("at_most", at_most),
+        ("at_least_partly", at_least_partly),
+        ("at_most_partly", at_most_partly),
+    ] {
+        finite(field, bound.unwrap_or_default())?;
     }
     wider([(*at_least, *at_least_partly), (*at_most, *at_most_partly)])?;
     let summary = case.summary();
@@ -89,18 +109,20 @@ pub(super) fn bounds(check: &Check, case: &Case) -> Result<Part, Trouble> {
     // Of one run nothing is sure, neither that it holds nor that it fails.
     let open = open || (*surely && summary.ci95.is_none());
     let strict = within(*at_least, *at_most);
-    let verdict = match open {
-        true => Verdict::Inconclusive,
-        false => graded(strict, wide || signed),
-    };
+    let exact = graded(strict, wide || signed);
     let equality = at_least.is_some() && at_most.is_some();
+    let mut text = case.text();
+    if *surely && summary.ci95.is_none() {
+        text += "; a single run";
+    }
     Ok(Part {
         label: label(&case.at),
-        verdict,
-        text: case.text(),
+        verdict: if open { Verdict::Inconclusive } else { exact },
+        exact,
+        text,
         figure: Some(summary),
         margin: margins.into_iter().flatten().fold(f64::INFINITY, f64::min),
-        away: distance(case, nearest),
+        away: distance(case, nearest, if equality { 2 } else { 1 }),
         tail: TAIL,
         identity: case.identity(),
     }
@@ -108,13 +130,14 @@ pub(super) fn bounds(check: &Check, case: &Case) -> Result<Part, Trouble> {
 }
 
 /// How far a figure is from what decides; none without an interval.
-fn distance(case: &Case, distance: f64) -> Option<Distance> {
+fn distance(case: &Case, distance: f64, comparisons: usize) -> Option<Distance> {
     let summary = case.summary();
     let half_width = summary.ci95.filter(|_| !case.deterministic)?;
     Some(Distance {
         n: summary.n,
         half_width,
         distance,
+        comparisons,
     })
 }
 
@@ -144,6 +167,17 @@ pub(super) fn near(
         let message = "one of `value`, `values` and the selection's `theory` expected";
         return Err(Trouble::new("", message, None));
     }
+    let given = value.map(|value| ("value".to_owned(), value)).into_iter();
+    let listed = values.iter().enumerate();
+    for (field, value) in
+        given.chain(listed.map(|(number, expected)| (format!("values[{number}].value"), expected.value)))
+    {
+        finite(&field, value)?;
+        if value == 0.0 {
+            let message = "there is no relative difference from 0: a check of kind `bounds` expected";
+            return Err(Trouble::new(field, message, None));
+        }
+    }
     let mut parts = Vec::new();
     let mut part = |case: &Case, expected: f64| {
         let summary = case.summary();
@@ -165,6 +199,7 @@ pub(super) fn near(
                 Part {
                     label: label(&case.at),
                     verdict: if open { Verdict::Inconclusive } else { near },
+                    exact: near,
                     text: match (value, case.theory) {
                         (Some(_), _) => case.text(),
                         (None, Some(theory)) => format!("{} for {theory:.4}", case.text()),
@@ -172,7 +207,7 @@ pub(super) fn near(
                     },
                     figure: Some(summary),
                     margin: -off,
-                    away: distance(case, beyond),
+                    away: distance(case, beyond, 2),
                     tail: TAIL,
                     identity: case.identity().map(|identity| combined([identity, expected.to_bits()])),
                 }

@@ -47,6 +47,12 @@ pub(crate) struct Plotted {
     pub(crate) ci95: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) paper: Option<f64>,
+    /// Runs with a value; older results have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) n: Option<usize>,
+    /// Whether every seed gave the same run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) deterministic: bool,
     /// A hash of the runs behind the figure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) runs: Option<String>,
@@ -79,7 +85,13 @@ pub(crate) fn regrade(claim: &ClaimEntry, points: &[Plotted], seeds: usize, mark
 fn judge(claim: &ClaimEntry, cases: &[Case], over: Option<&str>, thinned: bool) -> Result<Finding, Trouble> {
     let over = over.map(|given| known_axis("over", given, cases)).transpose()?;
     let points = plotted(&claim.check, cases);
-    let judge = |cases: &[Case]| parts(&claim.check, cases, over.as_deref(), thinned).map(whole);
+    let judge = |cases: &[Case]| {
+        let mut parts = parts(&claim.check, cases, over.as_deref(), thinned)?;
+        // No number of seeds decides a claim that cannot fail.
+        let vacuous = parts.iter_mut().filter(|_| claim.vacuous.is_some());
+        vacuous.for_each(|part| part.away = None);
+        Ok(whole(parts))
+    };
     let conclude = |mut finding: Finding| {
         if claim.vacuous.is_some() {
             finding.verdict = Verdict::Vacuous;
@@ -169,6 +181,8 @@ fn point(case: &Case, paper: Option<f64>) -> Option<Plotted> {
         mean: summary.mean?,
         ci95: summary.ci95,
         paper,
+        n: Some(summary.n),
+        deterministic: case.deterministic,
         runs: case.runs.map(|runs| format!("{runs:016x}")),
         equal: case.equal,
     })
@@ -178,7 +192,8 @@ impl Plotted {
     /// The figure that was kept. Without a hash of the runs, points are the same runs if they have the same figures to the last digit, unless those
     /// are shares or counts, which can be equal by chance.
     fn case(&self, theory: bool, seeds: usize) -> Case {
-        let sum = self.mean * seeds as f64;
+        let n = self.n.unwrap_or(seeds);
+        let sum = self.mean * n as f64;
         let measured = self.ci95.is_some_and(|ci95| ci95 > 0.0) && (sum - sum.round()).abs() > 1e-6;
         let runs = match &self.runs {
             Some(runs) => u64::from_str_radix(runs, 16).ok(),
@@ -187,14 +202,14 @@ impl Plotted {
         Case {
             at: self.at.clone(),
             samples: Vec::new(),
-            deterministic: false,
+            deterministic: self.deterministic,
             theory: self.paper.filter(|_| theory),
             runs,
             equal: self.equal,
             kept: Some(Summary {
                 mean: Some(self.mean),
                 ci95: self.ci95,
-                n: seeds,
+                n,
             }),
         }
     }
@@ -225,6 +240,11 @@ fn known_axis(field: &str, given: &str, cases: &[Case]) -> Result<String, Troubl
 }
 
 impl Check {
+    /// Whether it is about single points, so that their figures decide again at any time.
+    pub(super) fn is_of_points(&self) -> bool {
+        matches!(self, Check::Bounds { .. } | Check::Near { .. })
+    }
+
     /// What is looked at, and along which axis.
     pub(super) fn subject(&self) -> (&Selection, Option<&str>) {
         match self {
@@ -273,9 +293,7 @@ fn whole(parts: Vec<Part>) -> Finding {
         count(Verdict::Inconclusive),
     );
     let verdict = Verdict::of_points(holds, direction, fails, open);
-    let undecided = parts.iter().filter(|part| part.verdict == Verdict::Inconclusive);
-    let undecided = undecided.max_by_key(|part| part.seeds());
-    let undecided = undecided.filter(|_| verdict == Verdict::Inconclusive);
+    let undecided = deciding(&parts).filter(|_| verdict == Verdict::Inconclusive);
     let seeds = undecided.and_then(Part::seeds);
     let decide = seeds.map_or_else(String::new, Seeds::text);
     let besides = besides(same, vacuous.len());
@@ -328,7 +346,7 @@ fn whole(parts: Vec<Part>) -> Finding {
         }
         (None, [one]) => one.text.clone(),
         (None, [first, ..]) => format!("{}; all {} points are vacuous", first.text, vacuous.len()),
-        (None, []) => "nothing was measured".to_owned(),
+        (None, []) => "none of its points was run".to_owned(),
     };
     Finding {
         verdict,
@@ -338,6 +356,27 @@ fn whole(parts: Vec<Part>) -> Finding {
         points: Vec::new(),
         margin: worst.map_or(f64::NEG_INFINITY, Part::known_margin),
     }
+}
+
+/// The undecided part whose seeds decide the claim: from that number on, its class stays what it is with any number if all figures stay.
+fn deciding(parts: &[Part]) -> Option<&Part> {
+    let (mut open, decided): (Vec<_>, Vec<_>) = parts.iter().partition(|part| part.verdict == Verdict::Inconclusive);
+    // Parts that no number of seeds decides come last.
+    open.sort_by_key(|part| (part.seeds().is_none(), part.seeds()));
+    let mut verdicts: Vec<Verdict> = decided.iter().map(|part| part.verdict).collect();
+    let mut deciding = None;
+    for (resolved, part) in open.iter().enumerate() {
+        verdicts.push(part.exact);
+        let count = |wanted: Verdict| verdicts.iter().filter(|verdict| **verdict == wanted).count();
+        let class = Verdict::of_points(
+            count(Verdict::Reproduced),
+            count(Verdict::Direction),
+            count(Verdict::Not),
+            open.len() - resolved - 1,
+        );
+        deciding = deciding.filter(|(known, _)| *known == class).or(Some((class, *part)));
+    }
+    deciding.map(|(_, part)| part)
 }
 
 /// The points that do not count, in brackets: the same runs as others, and those at which nothing could fail.

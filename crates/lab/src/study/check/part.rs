@@ -8,6 +8,8 @@ use crate::study::verdict::Verdict;
 pub(super) struct Part {
     pub(super) label: String,
     pub(super) verdict: Verdict,
+    /// The verdict if its figures were exact: what an undecided part comes to with more seeds, if they stay.
+    pub(super) exact: Verdict,
     pub(super) text: String,
     pub(super) figure: Option<Summary>,
     /// How far from the claim, for finding the worst: smaller is worse.
@@ -25,6 +27,12 @@ impl Part {
         self.away.and_then(|away| away.seeds(self.tail))
     }
 
+    /// The probability that it fails if it lies exactly at its bound. Series allow for their number of comparisons in their verdict.
+    pub(super) fn tail_of_failure(&self) -> f64 {
+        let sides = self.away.filter(|_| self.figure.is_some());
+        TAIL * sides.map_or(1, |away| away.comparisons) as f64
+    }
+
     /// Nothing measured is farthest from any claim.
     pub(super) fn known_margin(&self) -> f64 {
         if self.margin.is_nan() {
@@ -40,6 +48,7 @@ pub(super) fn nothing(label: String) -> Part {
     Part {
         label,
         verdict: Verdict::Not,
+        exact: Verdict::Not,
         text: "nothing was measured".to_owned(),
         figure: None,
         margin: f64::NAN,

@@ -6,26 +6,30 @@ use super::certainty::Distance;
 use super::figure::graded;
 use super::part::{Part, nothing};
 use crate::stats::TAIL;
+use crate::study::case::Change;
 use crate::study::figures::{Case, Trouble, combined, label, same};
 use crate::study::file::{Check, Direction};
 use crate::study::verdict::Verdict;
 use crate::text::text;
 
-/// What a series came to: its class, what there is to say, how far it is from the claim, and the difference that decides.
+/// What a series came to: its class, and that without noise; what there is to say, how far it is from the claim, and the difference that
+/// decides.
 struct Judged {
     verdict: Verdict,
+    exact: Verdict,
     said: String,
     margin: f64,
-    away: Option<Away>,
+    away: Option<Distance>,
 }
 
-/// A difference and its noise.
-#[derive(Clone, Copy)]
-struct Away {
-    /// Half-width of its interval.
-    noise: f64,
-    /// How far it is from what decides.
-    distance: f64,
+/// How far a difference, the worst of this number, is from what decides.
+fn away(change: Change, distance: f64, comparisons: usize) -> Distance {
+    Distance {
+        n: change.n,
+        half_width: change.noise,
+        distance,
+        comparisons,
+    }
 }
 
 /// A point of a series.
@@ -74,19 +78,15 @@ pub(super) fn series_part(check: &Check, over: &str, at: &[(String, Value)], cas
         } => linear(&dots, *direction, *r2, *r2_partly)?,
         Check::Bounds { .. } | Check::Near { .. } => return Err(Trouble::new("", "a series expected", None)),
     };
-    let away = judged.away.map(|away| Distance {
-        n: dots[0].case.summary().n,
-        half_width: away.noise,
-        distance: away.distance,
-    });
     let identities: Option<Vec<u64>> = dots.iter().map(|dot| dot.case.identity()).collect();
     Ok(Part {
         label: label(at),
         verdict: judged.verdict,
+        exact: judged.exact,
         text: format!("{}{}", listed(&dots), judged.said),
         figure: None,
         margin: judged.margin,
-        away,
+        away: judged.away,
         tail: TAIL,
         identity: identities.map(combined),
     })
@@ -121,33 +121,28 @@ fn listed(dots: &[Dot<'_>]) -> String {
 fn trend(dots: &[Dot<'_>], direction: Direction, slack: f64, ties: bool, every_step: bool) -> Judged {
     let sign = if direction == Direction::Rising { 1.0 } else { -1.0 };
     let (mut against, mut level, mut worst) = (0, 0, f64::INFINITY);
-    let mut back: Option<Away> = None;
+    let mut back: Option<Distance> = None;
+    let steps = dots.len() - 1;
     for pair in dots.windows(2) {
-        let (change, noise) = pair[0].case.change_to(pair[1].case);
-        let change = change * sign;
+        let step = pair[0].case.change_to(pair[1].case);
+        let change = step.by * sign;
         let size = pair[0].mean.abs().max(pair[1].mean.abs());
         worst = worst.min(change / size.max(1e-12));
-        if change < 0.0 && -change > noise && -change > slack * size {
+        // The worst of all steps is looked for: chance makes one of many go the other way.
+        if change < 0.0 && -change > step.noise_among(steps) && -change > slack * size {
             against += 1;
-            let step = Away {
-                noise,
-                distance: change,
-            };
             back = back
-                .filter(|back| back.distance * noise < change * back.noise)
-                .or(Some(step));
-        } else if every_step && change <= noise {
+                .filter(|back| back.distance * step.noise < change * back.half_width)
+                .or(Some(away(step, change, steps)));
+        } else if every_step && change <= step.noise {
             level += 1;
         }
     }
     let (first, last) = (&dots[0], &dots[dots.len() - 1]);
-    let (change, noise) = first.case.change_to(last.case);
+    let ends = first.case.change_to(last.case);
+    let (change, noise) = (ends.by * sign, ends.noise);
     let size = first.mean.abs().max(last.mean.abs());
     let limit = if ties { slack * size } else { 0.0 };
-    let ends = Away {
-        noise,
-        distance: change * sign + limit,
-    };
     let said = all_the_same(dots).filter(|_| ties).unwrap_or_else(|| {
         let count_of = |count, one, many| match count {
             0 => String::new(),
@@ -158,12 +153,14 @@ fn trend(dots: &[Dot<'_>], direction: Direction, slack: f64, ties: bool, every_s
             + &count_of(level, "is within noise", "are within noise")
     });
     let end = if ties {
-        at_most(-change * sign, noise, limit)
+        at_most(-change, [noise; 2], limit)
     } else if change.abs() <= noise && noise > 0.0 {
         Verdict::Inconclusive
     } else {
-        graded(change * sign > noise, false)
+        graded(change > noise, false)
     };
+    let exact = if ties { -change <= limit } else { change > 0.0 };
+    let ends = away(ends, change + limit, 1);
     let right = end == Verdict::Reproduced;
     let (verdict, away) = match end {
         _ if ties && untouched(dots) => (Verdict::Vacuous, None),
@@ -174,14 +171,16 @@ fn trend(dots: &[Dot<'_>], direction: Direction, slack: f64, ties: bool, every_s
     };
     Judged {
         verdict,
+        exact: graded(exact && against + level == 0, exact),
         said,
         margin: worst,
         away,
     }
 }
 
-/// The class of a difference that must be at most `limit`.
-fn at_most(difference: f64, noise: f64, limit: f64) -> Verdict {
+/// The class of a difference that must be at most `limit`, with the noise below and above the limit.
+fn at_most(difference: f64, [below, above]: [f64; 2], limit: f64) -> Verdict {
+    let noise = if difference > limit { above } else { below };
     if noise > 0.0 && (difference - limit).abs() < noise {
         Verdict::Inconclusive
     } else {
@@ -197,7 +196,10 @@ fn flat(dots: &[Dot<'_>], within: f64) -> Judged {
     }
     let mean = (dots.iter().map(|dot| dot.mean).sum::<f64>() / dots.len() as f64).abs();
     let span = high.mean - low.mean;
-    let (_, noise) = low.case.change_to(high.case);
+    let change = low.case.change_to(high.case);
+    // The largest difference of all pairs.
+    let pairs = dots.len() * (dots.len() - 1) / 2;
+    let noise = [change.noise, change.noise_among(pairs)];
     let share = if span == 0.0 { 0.0 } else { span / mean };
     let limit = within * mean;
     let verdict = match untouched(dots) {
@@ -207,12 +209,10 @@ fn flat(dots: &[Dot<'_>], within: f64) -> Judged {
     let said = all_the_same(dots).unwrap_or_else(|| format!("; they span {:.2} % of their mean", share * 100.0));
     Judged {
         verdict,
+        exact: graded(span <= limit, false),
         said,
         margin: -share,
-        away: Some(Away {
-            noise,
-            distance: span - limit,
-        }),
+        away: Some(away(change, span - limit, pairs)),
     }
 }
 
@@ -225,19 +225,19 @@ fn best(dots: &[Dot<'_>], is: &Value, slack: f64) -> Result<Judged, Trouble> {
     let Some(top) = ours.into_iter().max_by(|a, b| a.mean.total_cmp(&b.mean)) else {
         return Err(Trouble::new("is", format!("the axis has no value {is}"), None));
     };
-    let mut worst: Option<(Verdict, f64, Away)> = None;
+    let mut worst: Option<(Verdict, f64, Distance)> = None;
     // What is the same runs is neither ahead nor behind.
-    let same = |other: &Dot<'_>| other.case.identity().is_some() && other.case.identity() == top.case.identity();
-    for other in others.iter().filter(|other| !same(other)) {
-        let (behind, noise) = top.case.change_to(other.case);
+    let differs = |other: &&&Dot<'_>| other.case.identity().is_none() || other.case.identity() != top.case.identity();
+    let rivals: Vec<_> = others.iter().filter(differs).collect();
+    for other in &rivals {
+        let change = top.case.change_to(other.case);
         let size = other.mean.abs();
         let limit = slack * size;
-        let margin = (limit - behind) / size.max(1e-12);
-        let away = Away {
-            noise,
-            distance: behind - limit,
-        };
-        let found = (at_most(behind, noise, limit), margin, away);
+        let margin = (limit - change.by) / size.max(1e-12);
+        // The worst of all rivals is looked for: chance puts one of many ahead.
+        let noise = [change.noise, change.noise_among(rivals.len())];
+        let away = away(change, change.by - limit, rivals.len());
+        let found = (at_most(change.by, noise, limit), margin, away);
         if worst.is_none_or(|worst| found.0.cmp(&worst.0).then(found.1.total_cmp(&worst.1)).is_lt()) {
             worst = Some(found);
         }
@@ -247,6 +247,7 @@ fn best(dots: &[Dot<'_>], is: &Value, slack: f64) -> Result<Judged, Trouble> {
     let Some((verdict, margin, away)) = worst else {
         return Ok(Judged {
             verdict: Verdict::Vacuous,
+            exact: Verdict::Vacuous,
             said: all_the_same(dots).unwrap_or_default(),
             margin: 0.0,
             away: None,
@@ -254,6 +255,7 @@ fn best(dots: &[Dot<'_>], is: &Value, slack: f64) -> Result<Judged, Trouble> {
     };
     Ok(Judged {
         verdict,
+        exact: graded(margin >= 0.0, false),
         said: format!("; highest at {}", text(highest.value)),
         margin,
         away: Some(away),
@@ -290,6 +292,7 @@ fn linear(dots: &[Dot<'_>], direction: Direction, r2: f64, r2_partly: Option<f64
     );
     Ok(Judged {
         verdict,
+        exact: verdict,
         said: format!("; slope {slope:.3}, R² {explained:.3}"),
         margin: explained - r2,
         away: None,

@@ -45,7 +45,7 @@ impl Data {
         )
     }
 
-    fn figured(&self, thinned: bool) -> Figured<'_> {
+    pub(super) fn figured(&self, thinned: bool) -> Figured<'_> {
         let (mut xs, mut schemes): (Vec<Value>, Vec<Value>) = Default::default();
         for (x, scheme, _) in &self.0 {
             for (values, value) in [(&mut xs, json!(*x as i64)), (&mut schemes, json!(scheme))] {

@@ -5,38 +5,42 @@ use super::part::Part;
 use crate::stats::TAIL;
 use crate::study::verdict::Verdict;
 
-/// Makes failing points undecided that chance explains. A point exactly at its bound fails with a probability of 2.5 %. All failures count
-/// if their number has at most that probability under this hypothesis (binomial). Otherwise those count that the procedure of Benjamini and
-/// Hochberg (1995) finds at 2.5 %. If no point truly fails, the probability that one counts as a failure is at most 5 %, for any number of
-/// points. For a single point its interval decides.
+/// Makes failing points undecided that chance explains. A point exactly at its bound fails with a probability of 2.5 %, or 5 % if it can fail on
+/// two sides. All failures count if their number has a probability of at most 2.5 % under this hypothesis (binomial). Otherwise those count that
+/// the procedure of Benjamini and Hochberg (1995) finds at 2.5 %. If no point truly fails, the probability that one counts as a failure is at
+/// most 5 %, for any number of points. For a single point its interval decides. Points that chance does not move are certain.
 pub(super) fn decide_together(parts: &mut [Part]) {
-    let failing = parts.iter().filter(|part| part.verdict == Verdict::Not).count();
-    if parts.len() < 2 || at_least_by_chance(failing, parts.len()) <= TAIL {
+    let is_random = |part: &&Part| part.away.is_some_and(Distance::is_random);
+    let fails = |part: &&Part| part.verdict == Verdict::Not;
+    let random = parts.iter().filter(is_random).count();
+    let failing = parts.iter().filter(is_random).filter(fails).count();
+    let probability = |part: &Part| part.tail_of_failure();
+    let probability = parts.iter().filter(is_random).map(probability).fold(TAIL, f64::max);
+    if random < 2 || at_least_by_chance(failing, random, probability) <= TAIL {
         return;
     }
-    let all = parts.len() as f64;
+    let all = random as f64;
     let chance = |part: &Part| part.away.map_or(0.0, Distance::chance);
-    let fails = |part: &&Part| part.verdict == Verdict::Not;
-    let mut chances: Vec<f64> = parts.iter().filter(fails).map(chance).collect();
+    let mut chances: Vec<f64> = parts.iter().filter(is_random).filter(fails).map(chance).collect();
     chances.sort_by(f64::total_cmp);
     let ranked = chances.iter().enumerate().rev();
     let mut clear = ranked.filter(|(rank, chance)| **chance <= TAIL * (rank + 1) as f64 / all);
     let limit = clear.next().map_or(-1.0, |(_, chance)| *chance);
     for part in parts {
-        if part.verdict == Verdict::Not && chance(part) > limit {
+        if part.verdict == Verdict::Not && chance(part) > limit.max(0.0) {
             part.verdict = Verdict::Inconclusive;
             part.tail = TAIL / all;
         }
     }
 }
 
-/// The probability that of `all` points at their bounds these or more fail.
-fn at_least_by_chance(failing: usize, all: usize) -> f64 {
-    let mut exactly = (1.0 - TAIL).powf(all as f64);
+/// The probability that of `all` points these or more fail, if each does so with this probability.
+fn at_least_by_chance(failing: usize, all: usize, probability: f64) -> f64 {
+    let mut exactly = (1.0 - probability).powf(all as f64);
     let mut fewer = 0.0;
     for count in 0..failing {
         fewer += exactly;
-        exactly *= (all - count) as f64 / (count + 1) as f64 * TAIL / (1.0 - TAIL);
+        exactly *= (all - count) as f64 / (count + 1) as f64 * probability / (1.0 - probability);
     }
     1.0 - fewer
 }
@@ -53,6 +57,7 @@ mod tests {
                 n,
                 half_width,
                 distance,
+                comparisons: 1,
             }),
             verdict: Verdict::Not,
             ..nothing(String::new())
@@ -90,9 +95,9 @@ mod tests {
 
     #[test]
     fn the_probability_of_failures_by_chance_is_the_binomial_one() {
-        assert!((at_least_by_chance(1, 24) - 0.4554).abs() < 1e-4);
-        assert!((at_least_by_chance(3, 24) - 0.02136).abs() < 1e-4);
-        assert!((at_least_by_chance(0, 24) - 1.0).abs() < 1e-12);
+        assert!((at_least_by_chance(1, 24, TAIL) - 0.4554).abs() < 1e-4);
+        assert!((at_least_by_chance(3, 24, TAIL) - 0.02136).abs() < 1e-4);
+        assert!((at_least_by_chance(0, 24, TAIL) - 1.0).abs() < 1e-12);
     }
 
     #[test]
