@@ -1,7 +1,10 @@
 //! Running other programs.
 
 use std::fmt::Write;
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
 
 use crate::{Outcome, note, root};
 
@@ -47,27 +50,44 @@ pub(crate) fn chromium() -> Option<&'static str> {
     names.into_iter().find(works)
 }
 
+/// The lines that a program prints, read by a thread so that a time limit can be set.
+pub(crate) fn lines_of(output: impl std::io::Read + Send + 'static) -> Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut output = BufReader::new(output);
+        let mut bytes = Vec::new();
+        while output.read_until(b'\n', &mut bytes).is_ok_and(|len| len > 0) {
+            let line = String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned();
+            if sender.send(line).is_err() {
+                break;
+            }
+            bytes.clear();
+        }
+    });
+    lines
+}
+
 /// Ends a program and those that it has started, as far as they can be found (proc(5)).
 pub(crate) fn end(program: &mut Child) {
-    // First the list: the children of a program that has ended have another parent.
-    let mut list = vec![program.id()];
-    let parents = parents();
-    let mut next = 0;
-    while let Some(&parent) = list.get(next) {
-        list.extend(
-            parents
-                .iter()
-                .filter(|(_, of)| *of == parent)
-                .map(|(process, _)| *process),
-        );
-        next += 1;
+    let mut list: Vec<u32> = Vec::new();
+    let mut found = vec![program.id()];
+    while !found.is_empty() {
+        // A stopped process starts no other, and its children keep their parent.
+        signal("STOP", &found);
+        list.extend(found);
+        let all = parents().into_iter();
+        let is_new = |(process, parent): &(u32, u32)| list.contains(parent) && !list.contains(process);
+        found = all.filter(is_new).map(|(process, _)| process).collect();
     }
-    let _ = program.kill();
+    signal("KILL", &list);
     let _ = program.wait();
-    for process in &list[1..] {
-        let kill = format!("kill -9 {process} 2>/dev/null");
-        let _ = Command::new("sh").args(["-c", &kill]).status();
-    }
+}
+
+/// Sends a signal to processes; those that have ended do not matter.
+fn signal(name: &str, processes: &[u32]) {
+    let processes: Vec<String> = processes.iter().map(u32::to_string).collect();
+    let kill = format!("kill -{name} {} 2>/dev/null", processes.join(" "));
+    let _ = Command::new("sh").args(["-c", &kill]).status();
 }
 
 /// Returns all processes with their parents.
@@ -83,6 +103,8 @@ fn parents() -> Vec<(u32, u32)> {
     processes.filter_map(parent).collect()
 }
 
+/// Tests that print nothing for this long do not end; the slowest needs less than two minutes on two cores.
+pub(crate) const SILENCE: Duration = Duration::from_secs(15 * 60);
 /// How many arguments [`line`] shows.
 const SHOWN: usize = 16;
 
@@ -127,6 +149,11 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_program_ends_with_the_programs_it_has_started() {
+        let start = std::time::Instant::now();
+        let wait = || {
+            assert!(start.elapsed() < Duration::from_secs(60), "it does not end");
+            std::thread::yield_now();
+        };
         let mut shell = Command::new("sh");
         shell.args(["-c", "sh -c 'sleep 1000; true'; true"]);
         let mut shell = shell.spawn().expect("a shell");
@@ -138,13 +165,13 @@ mod tests {
             if let Some(sleep) = of(shell.id()).and_then(of) {
                 break sleep;
             }
-            std::thread::yield_now();
+            wait();
         };
         end(&mut shell);
         // A process that has ended stays until its parent has noticed it.
         let state = || std::fs::read_to_string(format!("/proc/{sleep}/stat")).unwrap_or_default();
         while !(state().is_empty() || state().contains(") Z")) {
-            std::thread::yield_now();
+            wait();
         }
     }
 }

@@ -1,8 +1,8 @@
 //! The Python package: a virtual environment under `target/`, a wheel of the working tree installed in it, and its tests.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
 
 use crate::{Outcome, note, process, root, say};
 
@@ -142,10 +142,22 @@ pub(crate) fn test(is_built: bool) -> Result<Tested, Trouble> {
         .spawn()
         .map_err(|error| Trouble::Failed(format!("cannot start pytest: {error}")))?;
     let mut tested = Tested::default();
-    for line in BufReader::new(child.stdout.take().expect("standard output was asked for")).lines() {
-        let line = line.map_err(|error| Trouble::Failed(format!("cannot read what pytest prints: {error}")))?;
-        say(&line);
-        tested.read(&line);
+    let lines = process::lines_of(child.stdout.take().expect("standard output was asked for"));
+    loop {
+        match lines.recv_timeout(process::SILENCE) {
+            Ok(line) => {
+                say(&line);
+                tested.read(&line);
+            }
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                process::end(&mut child);
+                let minutes = process::SILENCE.as_secs() / 60;
+                return Err(Trouble::Failed(format!(
+                    "pytest printed nothing for {minutes} minutes and was ended"
+                )));
+            }
+        }
     }
     let status = child
         .wait()

@@ -1,15 +1,14 @@
 //! `cargo xtask test`: runs all tests and prints a summary line.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::Instant;
 
 use crate::{Outcome, machine, note, packages, process, python, say};
 
-/// Tests that print nothing for this long do not end; the slowest needs less than two minutes on two cores.
-const SILENCE: Duration = Duration::from_secs(15 * 60);
+/// What the test harness prints of a test after a minute.
+const SLOW: &str = " has been running for over 60 seconds";
 /// The environment variable with the path of the file that lists tests that were not run (see `crates/testkit`).
 const LIST: &str = "WHIMBREL_NOT_RUN";
 /// Prefixes of lines in that file.
@@ -72,47 +71,32 @@ pub(crate) fn run(args: &Args) -> Outcome {
         .spawn()
         .map_err(|e| format!("cannot start {}: {e}", process::line(&command)))?;
     let stdout = child.stdout.take().expect("standard output was asked for");
-    let lines = lines_of(stdout);
+    let lines = process::lines_of(stdout);
     // The first line comes when everything is built.
     let mut line = lines.recv().map_err(|_| RecvTimeoutError::Disconnected);
     while let Ok(read) = line {
         say(&read);
         totals.read(&read);
-        line = lines.recv_timeout(SILENCE);
+        line = lines.recv_timeout(process::SILENCE);
     }
     let is_running = |child: &mut Child| child.try_wait().is_ok_and(|status| status.is_none());
     if line == Err(RecvTimeoutError::Timeout) && is_running(&mut child) {
         process::end(&mut child);
+        say(&totals.report());
         return Err(format!(
             "the tests printed nothing for {} minutes and were ended; still running: {}",
-            SILENCE.as_secs() / 60,
+            process::SILENCE.as_secs() / 60,
             totals.running()
         ));
     }
     let status = child.wait().map_err(|e| format!("lost the tests: {e}"))?;
     let noted = std::fs::read_to_string(list.path()).map_err(|e| format!("lost the list of tests not run: {e}"))?;
     noted.lines().for_each(|line| totals.note(line));
-    if filter.is_none() {
+    // Without a test program, the build has failed, and the command that the package's tests run is not that of this code.
+    if filter.is_none() && totals.programs > 0 {
         totals.python(python::test(true));
     }
     totals.conclude(start, args.strict, status.success())
-}
-
-/// The lines that a program prints, read by a thread so that a time limit can be set.
-fn lines_of(output: impl std::io::Read + Send + 'static) -> Receiver<String> {
-    let (sender, lines) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut output = BufReader::new(output);
-        let mut bytes = Vec::new();
-        while output.read_until(b'\n', &mut bytes).is_ok_and(|len| len > 0) {
-            let line = String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned();
-            if sender.send(line).is_err() {
-                break;
-            }
-            bytes.clear();
-        }
-    });
-    lines
 }
 
 impl Totals {
@@ -217,10 +201,12 @@ impl Totals {
     /// Reads a line of the test harness: `test NAME ... FAILED`, `test NAME has been running for over 60 seconds` or `test result: ok. 3
     /// passed; 0 failed; 0 ignored; ...`.
     fn read(&mut self, line: &str) {
-        if let Some((name, said)) = line.strip_prefix("test ").and_then(|rest| rest.split_once(' ')) {
-            match said.split(' ').next() {
-                Some("has") => self.slow.push(name.to_owned()),
-                _ => self.slow.retain(|slow| slow != name),
+        if let Some(test) = line.strip_prefix("test ") {
+            if let Some(name) = test.strip_suffix(SLOW) {
+                self.slow.push(name.to_owned());
+            } else if let Some((name, _)) = test.split_once(" ... ") {
+                let name = name.strip_suffix(" - should panic").unwrap_or(name);
+                self.slow.retain(|slow| slow != name);
             }
         }
         if let Some(result) = line.strip_prefix("test result: ") {
@@ -274,6 +260,12 @@ mod tests {
         totals.read("test a::b ... ok");
         totals.read("test a::d ... ok");
         assert_eq!(totals.running(), "a::c");
+        // Those of documentation have spaces in their names.
+        totals.read("test src/a.rs - f (line 3) has been running for over 60 seconds");
+        totals.read("test a::c - should panic ... ok");
+        assert_eq!(totals.running(), "src/a.rs - f (line 3)");
+        totals.read("test src/a.rs - f (line 3) ... ok");
+        assert_eq!(totals.running(), "a test that the test harness did not name");
     }
 
     #[test]

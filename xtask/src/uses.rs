@@ -79,9 +79,13 @@ impl Uses {
         for key in used {
             self.studies.entry(key).or_default().insert(id.clone());
         }
-        let claims = outcomes.iter().find(|outcome| outcome["study"] == *id);
-        let claims = claims.and_then(|outcome| outcome["claims"].as_array());
-        for (claim, outcome) in array(&study, "claim").zip(claims.into_iter().flatten()) {
+        let outcome = outcomes.iter().find(|outcome| outcome["study"] == *id);
+        let outcomes = outcome.and_then(|outcome| outcome["claims"].as_array());
+        let outcomes = outcomes.ok_or_else(|| format!("`study results` has no outcomes of the study {id}"))?;
+        for claim in array(&study, "claim") {
+            let name = claim.get("id").and_then(Toml::as_str);
+            let outcome = outcomes.iter().find(|outcome| outcome["id"].as_str() == name);
+            let outcome = outcome.ok_or_else(|| format!("`study results` has no claim {name:?} of the study {id}"))?;
             self.add_claim(&id, claim, outcome, &labels);
         }
         Ok(())

@@ -29,7 +29,9 @@ pub trait InTime {
 impl InTime for Command {
     #[track_caller]
     fn output_in_time(&mut self) -> Output {
-        let child = self.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        // A program that reads the terminal would wait for it.
+        let command = self.stdin(Stdio::null()).stdout(Stdio::piped());
+        let child = command.stderr(Stdio::piped()).spawn();
         finish(child.expect("the program starts"))
     }
 }
@@ -90,7 +92,7 @@ fn end(child: &mut Child) -> Option<std::process::ExitStatus> {
     if let Some(status) = end_within(child, LIMIT) {
         return Some(status);
     }
-    // It may have more to remove than its process.
+    // It may have namespaces or files to remove.
     signal(child, "-TERM");
     if end_within(child, LAST_MOMENT).is_none() {
         let _ = child.kill();

@@ -356,7 +356,7 @@ fn dashes(number: usize) -> String {
     }
 }
 
-/// Series in a line of the legend: two if all labels end before the next column and the picture do.
+/// Series in a line of the legend: two if all labels fit into their column.
 fn columns(series: &[Series<'_>]) -> usize {
     let longest = series.iter().map(|series| series.label.chars().count()).max();
     let room = COLUMN - TEXT - 24.0;

@@ -1,6 +1,7 @@
 //! The lock of a folder of results: one process at a time writes to it.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use super::file::WriteError;
@@ -54,8 +55,9 @@ impl FolderLock {
                         path: folder.to_owned(),
                     });
                 }
-                // The file could be opened: what is missing is the lock, as on network file systems without a lock service (ENOLCK).
-                Err(TryLockError::Error(_)) => return Ok(FolderLock { file: None, path }),
+                Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Interrupted => {}
+                Err(TryLockError::Error(error)) if lacks_locks(&error) => return Ok(FolderLock { file: None, path }),
+                Err(TryLockError::Error(error)) => return Err(wrong(error)),
             }
         }
     }
@@ -63,15 +65,22 @@ impl FolderLock {
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        // Removed while it is locked: a process that opened it meanwhile sees that it is gone. An error leaves an unlocked file.
-        if cfg!(unix) || self.file.is_none() {
-            let _ = fs::remove_file(&self.path);
-        }
+        // Without a lock, another process may use the file.
         if let Some(file) = &self.file {
+            // Removed while it is locked: a process that opened it meanwhile sees that it is gone. An error leaves an unlocked file.
+            if cfg!(unix) {
+                let _ = fs::remove_file(&self.path);
+            }
             // Child processes may have the file open as well.
             let _ = file.unlock();
         }
     }
+}
+
+/// Returns whether the file system has no locks. Network file systems without a lock service return ENOLCK.
+fn lacks_locks(error: &Error) -> bool {
+    const ENOLCK: i32 = if cfg!(target_os = "linux") { 37 } else { 77 };
+    error.kind() == ErrorKind::Unsupported || (cfg!(unix) && error.raw_os_error() == Some(ENOLCK))
 }
 
 /// Returns whether the open file is the one with this path.
@@ -116,6 +125,16 @@ mod tests {
     }
 
     #[test]
+    fn only_a_file_system_without_locks_is_used_without_one() {
+        assert!(lacks_locks(&ErrorKind::Unsupported.into()));
+        for kind in [ErrorKind::Interrupted, ErrorKind::PermissionDenied, ErrorKind::Other] {
+            assert!(!lacks_locks(&kind.into()), "{kind:?}");
+        }
+        #[cfg(target_os = "linux")]
+        assert!(lacks_locks(&Error::from_raw_os_error(37)));
+    }
+
+    #[test]
     fn threads_never_hold_the_lock_at_the_same_time() {
         use std::sync::atomic::{AtomicUsize, Ordering};
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -123,9 +142,13 @@ mod tests {
         let work = || {
             let mut got = 0;
             while got < 50 {
-                let Ok(lock) = FolderLock::acquire(folder.path()) else {
-                    std::thread::yield_now();
-                    continue;
+                let lock = match FolderLock::acquire(folder.path()) {
+                    Ok(lock) => lock,
+                    Err(LockError::InUse { .. }) => {
+                        std::thread::yield_now();
+                        continue;
+                    }
+                    Err(error) => panic!("{error}"),
                 };
                 assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
                 got += 1;
