@@ -45,7 +45,7 @@ impl Association {
         } else {
             Echo::NONE
         };
-        self.take_acknowledgement(ctx, sack, complete, Some((sack.a_rwnd, from)), &echo)
+        self.on_acknowledgement(ctx, sack, complete, Some((sack.a_rwnd, from)), &echo)
     }
 
     /// Processes a SACK that another one overtook, extended by the caller to report what is known and what it adds. Its
@@ -74,7 +74,7 @@ impl Association {
             congestion_indicated: false,
             packets: 0,
         };
-        self.take_acknowledgement(ctx, &sack, false, None, &Echo::NONE)
+        self.on_acknowledgement(ctx, &sack, false, None, &Echo::NONE)
     }
 
     /// Processes the report of a SACK about single chunks.
@@ -111,7 +111,7 @@ impl Association {
     }
 
     // [9260:7.2.4-6, 8.1-5]
-    fn take_acknowledgement(
+    fn on_acknowledgement(
         &mut self,
         ctx: &mut Context<'_>,
         sack: &Sack<'_>,
