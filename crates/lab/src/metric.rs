@@ -75,7 +75,7 @@ metrics! {
     Ac false "a_c" "A_c" "fraction of congestion losses that the sender judged congestion, 0 to 1; counted per packet";
     Aw false "a_w" "A_w" "fraction of transmission losses that the sender judged transmission losses, 0 to 1; counted per packet";
     AcEpisode false "a_c_episode" "A_c, episodes"
-        "fraction of loss episodes with a congestion loss in which a loss was judged congestion; an episode is the losses of one window of data, or one timeout";
+        "fraction of loss episodes with a congestion loss in which a loss was judged congestion; a loss episode is the losses of one window of data, or one timeout";
     AwEpisode false "a_w_episode" "A_w, episodes"
         "fraction of loss episodes with only transmission losses in which every loss was judged a transmission loss";
     AcGap false "a_c_gap" "A_c, gaps" "A_c of the losses detected by missing reports or duplicate acknowledgements";
@@ -98,7 +98,7 @@ metrics! {
     Unprovoked false "reductions_unprovoked" "unprovoked reductions"
         "reductions of the congestion window while no queue had been above its threshold for 1 s; measured only in studies";
     PerEpisode false "reductions_per_episode" "reductions per episode"
-        "window reductions divided by congestion episodes with at least one reduction; an episode starts when a queue rises above its threshold";
+        "window reductions divided by congestion episodes with at least one reduction; a congestion episode starts when a queue rises above its threshold; measured only in studies";
     DelayDuplicates false "delay_duplicates_correlation" "delay and duplicates"
         "correlation of the packets' mean delay with duplicate TSNs per SACK over half seconds, -1 to 1; measured only in studies";
     DelayGaps false "delay_gaps_correlation" "delay and gaps" "correlation of the packets' mean delay with gap ack blocks per SACK over half seconds, -1 to 1; measured only in studies";

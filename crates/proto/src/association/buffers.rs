@@ -187,7 +187,7 @@ impl Association {
         let round = |index: PathId| self.paths[index].rtt.srtt();
         let slowest = self.paths.ids().filter(busy).filter_map(round).max();
         let Some(slowest) = slowest else { return };
-        // The buffer must hold the data that the other paths deliver while the slowest path carries a packet.
+        // The buffer must hold what all paths send in the round-trip time of the slowest one.
         let windows: f64 = self
             .paths
             .ids()

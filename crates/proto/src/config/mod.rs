@@ -46,8 +46,8 @@ pub struct AssociationConfig {
     /// Number of streams on which the peer may send, 1 to 65535.
     pub max_inbound_streams: u16,
     /// Receive buffer in bytes, advertised as a_rwnd: 1500, or the MTU if that is less, to 1 GiB. INIT announces at least 1500, as RFC 9260
-    /// §3.3.2 requires. The buffer must hold the data that all paths together deliver while the slowest path carries a packet; the default
-    /// of 1 MiB suffices for 20 Mbit/s with 400 ms.
+    /// §3.3.2 requires. Several paths reach the sum of their rates if the buffer holds this sum times the longest round-trip time; the
+    /// default of 1 MiB suffices for 20 Mbit/s and 400 ms.
     pub recv_buffer: u32,
     /// Automatic tuning: the receive buffer starts with `recv_buffer` and grows to a multiple of the data that the application reads in a
     /// round-trip time, up to this many bytes (at most 1 GiB) and the endpoint's memory for buffers. Absent, or not above `recv_buffer`:
