@@ -107,6 +107,9 @@ fn studies(check: bool, stale: &mut Vec<String>) -> Outcome {
     let folder = tempfile::tempdir().map_err(|e| format!("no folder for the pages of studies: {e}"))?;
     whimbrel(&["study", "results", "--out", &folder.path().display().to_string()])?;
     let (made, there) = (pages_in(folder.path())?, pages_in(&root().join(STUDIES))?);
+    if let (Some(results), Some(page)) = (made.get("RESULTS.md"), read(&root().join("README.md"))?) {
+        update("README.md", &with_totals(&page, results), check, stale)?;
+    }
     let names: std::collections::BTreeSet<&String> = made.keys().chain(there.keys()).collect();
     for name in names.into_iter().filter(|name| made.get(*name) != there.get(*name)) {
         let path = root().join(STUDIES).join(name);
@@ -123,6 +126,30 @@ fn studies(check: bool, stale: &mut Vec<String>) -> Outcome {
         }
     }
     Ok(())
+}
+
+/// Replaces the line `N claims of papers: ...` by the totals of the first table of the results.
+fn with_totals(page: &str, results: &str) -> String {
+    let row = |start: &str| {
+        let line = results.lines().find(|line| line.starts_with(start))?;
+        Some(line.split('|').skip(2).map(str::trim).collect::<Vec<_>>())
+    };
+    let (Some(classes), Some(counts)) = (row("| paper |"), row("| all |")) else {
+        return page.to_owned();
+    };
+    let total: u32 = counts.iter().filter_map(|count| count.parse::<u32>().ok()).sum();
+    let parts = classes.iter().zip(&counts).filter(|(class, _)| !class.is_empty());
+    let parts: Vec<_> = parts.map(|(class, count)| format!("{count} {class}")).collect();
+    let totals = format!("{total} claims of papers: {}.", parts.join(", "));
+    let is_totals = |line: &str| {
+        line.split_once(' ')
+            .is_some_and(|(_, rest)| rest.starts_with("claims of papers: "))
+    };
+    let lines: Vec<_> = page
+        .lines()
+        .map(|line| if is_totals(line) { &totals } else { line })
+        .collect();
+    lines.join("\n") + "\n"
 }
 
 /// Returns the pages and plots below a folder of studies, by their paths in it.
@@ -162,7 +189,7 @@ pub(crate) fn read(path: &Path) -> Outcome<Option<String>> {
 
 #[cfg(test)]
 mod tests {
-    use super::with_parts;
+    use super::{with_parts, with_totals};
 
     #[test]
     fn a_registered_part_appears_in_the_row_of_its_slot() {
@@ -171,5 +198,13 @@ mod tests {
         let listed = "path_policy = \"a\"  One. (RFC)\n    x = 1\npath_policy = \"b-c\"  Two. (RFC)\nwindow = \"w\"  Three. (RFC)\n";
         let expected = page.replace("`old`", "`a`, `b-c`");
         assert_eq!(with_parts(page, listed), expected);
+    }
+
+    #[test]
+    fn the_totals_of_claims_of_papers_replace_their_line() {
+        let page = "text\n\n0 claims of papers: old.\n\nmore\n";
+        let results = "## Claims of papers\n\n| paper | reproduced | not |\n|---|--:|--:|\n| One | 1 | 2 |\n| all | 3 | 4 |\n\n| paper | not |\n| all | 9 |\n";
+        let expected = page.replace("0 claims of papers: old.", "7 claims of papers: 3 reproduced, 4 not.");
+        assert_eq!(with_totals(page, results), expected);
     }
 }
