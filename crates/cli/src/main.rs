@@ -79,7 +79,11 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misused(&error),
+    };
+    match cli.command {
         Command::Demo(args) => commands::demo::run(&args),
         Command::Run(args) => commands::run::run(&args),
         Command::Show(args) => commands::show::run(&args),
@@ -104,5 +108,18 @@ fn main() -> ExitCode {
         Command::Man(args) => commands::completions::run_man::<Cli>(&args),
         Command::Emulate(args) => commands::emulate::run(&args),
         Command::Enter(args) => commands::enter::run(&args),
+    }
+}
+
+/// Prints an error of the command line, or the help that it asks for. Returns the exit code.
+fn misused(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    let is_emulate = std::env::args_os().nth(1).is_some_and(|name| name == "emulate");
+    if !error.use_stderr() {
+        ExitCode::SUCCESS
+    } else if is_emulate {
+        ExitCode::from(commands::emulate::FAILED_ITSELF)
+    } else {
+        ExitCode::from(output::WRONG_USE)
     }
 }

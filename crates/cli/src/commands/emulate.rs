@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use whimbrel::UDP_ENCAPSULATION_PORT;
 use whimbrel_control::Span;
 
-use crate::output::exit;
+use crate::output::Ended;
 use crate::transfer::address;
 
 /// The UDP port that programs send to.
@@ -21,14 +21,19 @@ Examples:
   whimbrel emulate two-radios.toml --shell phone
   whimbrel emulate two-radios.toml --udp
 
-Exit codes:
+Exit codes, as of env and timeout:
   0    done: the duration is over, or Ctrl-C without a program
-  1    the emulation failed
-  2    wrong use: arguments, scenario, privileges, or addresses; nothing was emulated
-  3    the machine was too slow: packets were later than --late allows, or lost before they were read
+  124  the machine was too slow: packets were later than --late allows, or lost before they were read
+  125  the emulation failed, or wrong use: arguments, scenario, privileges, or addresses
+  126  the program cannot be executed
+  127  the program does not exist
   130  Ctrl-C while programs were running
-Otherwise the emulator returns the exit code of the program after --, or the first exit code of the --run commands that is not 0.
-126 means that the program cannot be executed, 127 that it does not exist, 128 + N that signal N ended it.";
+Otherwise the emulator returns the exit code of the program after --, or the first exit code of the --run commands that is not 0;
+128 + N means that signal N ended it. It takes precedence over 124. The report (--json, emulation.json) has both: `exit_code`, which
+is null without a program, and `too_slow`. After 125 there is no report on standard output.";
+
+/// The emulator itself has failed, or was used wrongly: a code that programs rarely use.
+pub(crate) const FAILED_ITSELF: u8 = 125;
 
 /// Run programs in the network of a scenario, in real time
 ///
@@ -88,7 +93,7 @@ pub(crate) struct Args {
     /// End after this time. Default: at Ctrl-C
     #[arg(long, value_name = "TIME")]
     pub(super) duration: Option<Span>,
-    /// Permitted delay of a packet after the time at which it is due. If more than 1 % of packets are later, the exit code is 3
+    /// Permitted delay of a packet after the time at which it is due. If more than 1 % of packets are later, the exit code is 124
     #[arg(long, value_name = "TIME", default_value = "1 ms")]
     pub(super) late: Span,
     /// Write this file when the emulator is ready: a JSON object with the namespaces and addresses {"nodes": {NAME: {"namespace",
@@ -115,7 +120,15 @@ fn parse_run(text: &str) -> Result<(String, String), String> {
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    exit(imp::run(args))
+    match imp::run(args) {
+        Ok(code) => ExitCode::from(code),
+        Err(Ended(code)) => ExitCode::from(own_code(code)),
+    }
+}
+
+/// Returns the exit code of an emulation that has ended early. 0: nobody reads its output.
+fn own_code(code: u8) -> u8 {
+    if code == 0 { 0 } else { FAILED_ITSELF }
 }
 
 /// For `--listen`: UDP port 9900 unless another is given.
@@ -152,7 +165,7 @@ mod imp {
     use super::Args;
     use crate::output::{Outcome, WRONG_USE, fail};
 
-    pub(super) fn run(_: &Args) -> Outcome {
+    pub(super) fn run(_: &Args) -> Outcome<u8> {
         Err(fail(WRONG_USE, "emulation needs Linux"))
     }
 }

@@ -66,6 +66,60 @@ fn exit_codes_of_programs_are_passed_on() {
 }
 
 #[test]
+fn failures_of_the_emulator_are_not_mistaken_for_those_of_the_program() {
+    needs!(namespaces());
+    let lab = Lab::new("own", &[LINK]);
+    // A program sends packets, all of which are late. It ends with this code, 3 as in `whimbrel ping` without a peer.
+    let late = |code: u8| {
+        let script = format!("{WHIMBREL} ping -q -c 1 10.0.0.2; exit {code}");
+        lab.run(&["--json", "--late", "1 ns", "--at", "client", "--", "sh", "-c", &script])
+    };
+    let slow = late(0);
+    assert_eq!(
+        (slow.code, &slow.report()["exit_code"]),
+        (124, &0.into()),
+        "{}",
+        slow.err
+    );
+    // The report has both.
+    let failed = late(3);
+    assert_eq!(
+        (failed.code, &failed.report()["exit_code"]),
+        (3, &3.into()),
+        "{}",
+        failed.err
+    );
+    assert!(failed.report()["too_slow"].is_string() && failed.err.contains("too slow"));
+    let code = |args: &[&str]| lab.run(&[&["--quiet"], args].concat()).code;
+    assert_eq!(code(&["--at", "nowhere", "--", "true"]), 125);
+    assert_eq!(code(&["--at", "client", "--no-such-option", "--", "true"]), 125);
+    assert_eq!(code(&["--set", "no.such=1", "--at", "client", "--", "true"]), 125);
+    let nowhere = ["--ready-file", "no/such/folder/file", "--at", "client", "--", "true"];
+    assert_eq!(code(&nowhere), 125);
+    // Help is no failure.
+    assert_eq!(code(&["--help"]), 0);
+}
+
+#[test]
+fn programs_that_are_ended_have_no_exit_code_in_the_report() {
+    needs!(namespaces());
+    let lab = Lab::new("over", &[LINK]);
+    let args = [
+        "--json",
+        "--late",
+        "1 s",
+        "--duration",
+        "200 ms",
+        "--at",
+        "client",
+        "--",
+        "sleep",
+        "1000",
+    ];
+    assert_eq!(lab.run(&args).ok().report()["exit_code"], serde_json::Value::Null);
+}
+
+#[test]
 fn sigterm_removes_namespaces_and_processes() {
     needs!(namespaces());
     let lab = Lab::new("term", &[LINK]);
@@ -99,7 +153,7 @@ fn a_name_in_use_is_refused() {
     let lab = Lab::new("use", &[LINK]);
     let mut child = start(&lab, "16180339");
     let second = lab.run(&["--at", "client", "--", "true"]);
-    assert_eq!(second.code, 2);
+    assert_eq!(second.code, 125);
     assert!(
         second.err.contains("is running") && second.err.contains("--name"),
         "{}",
@@ -115,7 +169,7 @@ fn a_name_in_use_is_refused() {
     assert!(ip("add").success());
     let refused = lab.run(&["--at", "client", "--", "true"]);
     assert!(ip("del").success(), "it was not touched");
-    assert_eq!(refused.code, 2);
+    assert_eq!(refused.code, 125);
     assert!(refused.err.contains(&taken), "{}", refused.err);
     assert_eq!(lab.namespaces(), [""; 0]);
 }
@@ -125,7 +179,7 @@ fn wrong_use_names_the_remedy() {
     let mut lab = Lab::new("wrong", &[LINK]);
     let fails = |lab: &Lab, args: &[&str], text: &str| {
         let done = lab.run(args);
-        assert_eq!(done.code, 2, "{}", done.err);
+        assert_eq!(done.code, 125, "{}", done.err);
         assert!(done.err.contains(text), "{}", done.err);
     };
     fails(&lab, &["--at", "clinet", "--", "true"], "did you mean \"client\"?");
@@ -158,7 +212,7 @@ fn a_user_without_privileges_is_told() {
         .current_dir(lab.dir.path())
         .output_in_time();
     let text = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert_eq!(output.status.code(), Some(125), "{text}");
     assert!(text.contains("root") && text.contains("--udp"), "{text}");
 }
 
@@ -185,6 +239,6 @@ fn results_are_replaced_only_if_asked() {
     let code = |args: &[&str]| lab.run(&[&["--quiet", "--out", "results"], args].concat()).code;
     assert_eq!(code(&["--at", "client", "--", "true"]), 0);
     assert!(lab.path("results/emulation.json").exists());
-    assert_eq!(code(&["--at", "client", "--", "true"]), 2);
+    assert_eq!(code(&["--at", "client", "--", "true"]), 125);
     assert_eq!(code(&["--replace", "--at", "client", "--", "true"]), 0);
 }

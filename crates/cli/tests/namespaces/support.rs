@@ -10,7 +10,7 @@ use whimbrel_testkit::process::InTime as _;
 pub(crate) const WHIMBREL: &str = env!("CARGO_BIN_EXE_whimbrel");
 
 /// The emulation was too slow.
-const TOO_SLOW: i32 = 3;
+const TOO_SLOW: i32 = 124;
 const ATTEMPTS: u32 = 4;
 
 /// Two emulations at the same time would make each other late.

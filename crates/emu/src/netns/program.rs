@@ -22,6 +22,8 @@ use super::registry::end_processes;
 const TICK: Duration = Duration::from_millis(20);
 /// Time for the other programs to end by themselves after the main one.
 const GRACE: Duration = Duration::from_millis(300);
+/// The emulator itself has failed, as of `env` and `timeout`.
+const FAILED: u8 = 125;
 /// The program cannot be executed, as of `env` and `nohup`.
 const CANNOT_EXECUTE: u8 = 126;
 /// There is no such program.
@@ -68,7 +70,7 @@ impl Programs {
     /// Waits for the end, and returns the exit code: that of the main program, otherwise the first that is not 0. A program that a
     /// signal ended has 128 and the number of the signal.
     pub fn wait(self) -> u8 {
-        self.thread.join().unwrap_or(CANNOT_EXECUTE)
+        self.thread.join().unwrap_or(FAILED)
     }
 }
 
@@ -113,16 +115,16 @@ fn supervise(wrapper: &[OsString], specs: &[Spec], spaces: &[String], stop: &Ato
 
 fn run(wrapper: &[OsString], spec: &Spec) -> u8 {
     let [program, args @ ..] = wrapper else {
-        return CANNOT_EXECUTE;
+        return FAILED;
     };
     let mut command = Command::new(program);
     command.args(args).arg(&spec.space).args(&spec.command);
-    command.status().map_or(CANNOT_EXECUTE, exit_code)
+    command.status().map_or(FAILED, exit_code)
 }
 
 fn exit_code(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(CANNOT_EXECUTE)
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(FAILED)
 }
 
 /// Replaces this process with a program in a namespace. The program is killed when its parent ends. Returns only if this fails, with
@@ -132,7 +134,7 @@ pub fn enter(space: &Path, command: &[OsString]) -> (u8, io::Error) {
         return (CANNOT_EXECUTE, io::Error::other("no program is given"));
     };
     if let Err(error) = prepare(space) {
-        return (CANNOT_EXECUTE, error);
+        return (FAILED, error);
     }
     let error = Command::new(program).args(args).exec();
     let code = match error.kind() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use whimbrel_control::Span;
-use whimbrel_emu::{Emulator, Limits, Report, UdpAddresses, UdpGate};
+use whimbrel_emu::{Emulator, Limits, UdpAddresses, UdpGate};
 use whimbrel_scenario::Scenario;
 use whimbrel_sim::NoObserver;
 use whimbrel_sim::config::{FlowKind, SimConfig};
@@ -17,15 +17,16 @@ use whimbrel_sim::topology::Topology;
 
 use super::{Args, default_from, default_to, report};
 use crate::interrupt::listen;
-use crate::output::{FAILED, Outcome, WRONG_USE, fail, note, print, scenario_error};
+use crate::output::{Ended, FAILED, Outcome, WRONG_USE, fail, note, print, scenario_error};
 
 /// The longest time between two looks at the network: about 20 packets at 1 Gbit/s.
 const MOST_GRAIN: Duration = Duration::from_micros(250);
 
 /// The machine was too slow.
-const TOO_SLOW: u8 = 3;
+const TOO_SLOW: u8 = 124;
 
-pub(super) fn run(args: &Args) -> Outcome {
+/// Returns the exit code.
+pub(super) fn run(args: &Args) -> Outcome<u8> {
     let scenario = Scenario::load(&args.file, &args.set).map_err(|error| scenario_error(&error))?;
     if scenario.points.len() != 1 && (args.udp || !netns::is_one_network(args, &scenario)?) {
         let message = format_args!(
@@ -48,7 +49,7 @@ pub(super) fn run(args: &Args) -> Outcome {
 }
 
 /// Emulates with UDP sockets.
-fn udp(args: &Args, scenario: &Scenario) -> Outcome {
+fn udp(args: &Args, scenario: &Scenario) -> Outcome<u8> {
     let point = &scenario.points[0];
     let config = &point.config;
     let wanted = match &args.flow[..] {
@@ -84,22 +85,32 @@ fn udp(args: &Args, scenario: &Scenario) -> Outcome {
     let text = if args.json {
         format!(
             "{}\n",
-            report::json(&scenario.title, Some(name), &done, too_slow.as_deref())
+            report::json(&scenario.title, Some(name), &done, too_slow.as_deref(), None)
         )
     } else {
         report::text(&done)
     };
-    print(&text)?;
-    conclude(&done, too_slow)
-}
-
-fn conclude(done: &Report, too_slow: Option<String>) -> Outcome {
+    print_if_read(&text)?;
     if done.gate.received == 0 {
         note("note: no packet came in");
     }
-    match too_slow {
-        Some(why) => Err(fail(TOO_SLOW, format_args!("the machine was too slow: {why}"))),
-        None => Ok(()),
+    Ok(conclude(0, too_slow))
+}
+
+/// Prints a report. If its reader has gone, the exit code is the same.
+fn print_if_read(text: &str) -> Outcome {
+    match print(text) {
+        Err(Ended(0)) => Ok(()),
+        printed => printed,
+    }
+}
+
+/// Returns the exit code for that of the programs.
+fn conclude(code: u8, too_slow: Option<String>) -> u8 {
+    let slow = too_slow.map(|why| note(format_args!("error: the machine was too slow: {why}")));
+    match (code, slow) {
+        (0, Some(())) => TOO_SLOW,
+        _ => code,
     }
 }
 

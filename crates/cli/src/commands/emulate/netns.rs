@@ -14,15 +14,15 @@ use whimbrel_scenario::Scenario;
 use whimbrel_sim::config::{FlowKind, SimConfig, nearest};
 use whimbrel_sim::{NoObserver, Observer};
 
-use super::{TOO_SLOW, duration, report, write_whole};
+use super::{conclude, duration, print_if_read, report, write_whole};
 use crate::commands::emulate::Args;
 use crate::interrupt::listen;
-use crate::output::{Ended, FAILED, INTERRUPTED, Outcome, WRONG_USE, fail, note, print};
+use crate::output::{FAILED, INTERRUPTED, Outcome, WRONG_USE, fail, note};
 
 /// The emulator does not sleep if the next packet is due within this time: a system that sleeps is woken late by about as much.
 const SPIN: Duration = Duration::from_micros(100);
 
-pub(super) fn run(args: &Args, mut scenario: Scenario) -> Outcome {
+pub(super) fn run(args: &Args, mut scenario: Scenario) -> Outcome<u8> {
     scenario.points.truncate(1);
     let config = &scenario.points[0].config;
     let plan = NetnsPlan::new(config, &simulated(config, &args.flow)?).map_err(|error| fail(WRONG_USE, error))?;
@@ -84,20 +84,19 @@ pub(super) fn run(args: &Args, mut scenario: Scenario) -> Outcome {
     let interrupted = stop.swap(true, Ordering::Relaxed) && running.is_some();
     let over = args.duration.is_some_and(|end| done.elapsed >= duration(end));
     // The end of the duration ends programs, too.
-    let code = running.map_or(0, Programs::wait);
+    let of_programs = running.map(Programs::wait).filter(|_| !interrupted && !over);
     let code = if interrupted {
         INTERRUPTED
-    } else if over {
-        0
     } else {
-        code
+        of_programs.unwrap_or(0)
     };
     let too_slow = done.too_slow(args.late);
-    give_out(args, &scenario, &done, too_slow.as_deref(), recording, interrupted)?;
+    let json = report::json(&scenario.title, None, &done, too_slow.as_deref(), of_programs);
+    give_out(args, &scenario, &done, &json, recording, interrupted)?;
     if done.gate.received == 0 && !args.quiet {
         note("note: no program sent a packet to another node");
     }
-    conclude(code, too_slow)
+    Ok(conclude(code, too_slow))
 }
 
 /// Returns whether the points of a sweep differ only in flows that programs replace: then all are the same network.
@@ -253,11 +252,10 @@ fn give_out(
     args: &Args,
     scenario: &Scenario,
     done: &Report,
-    too_slow: Option<&str>,
+    json: &Value,
     recording: Option<Recording>,
     interrupted: bool,
 ) -> Outcome {
-    let json = report::json(&scenario.title, None, done, too_slow);
     if let Some((recording, folder)) = recording.zip(args.out.as_deref()) {
         let status = if interrupted {
             Status::Interrupted
@@ -272,18 +270,9 @@ fn give_out(
             .map_err(|error| fail(FAILED, error))?;
     }
     if args.json {
-        print(&format!("{json}\n"))?;
+        print_if_read(&format!("{json}\n"))?;
     } else if !args.quiet {
         note(report::text(done).trim_end());
     }
     Ok(())
-}
-
-fn conclude(code: u8, too_slow: Option<String>) -> Outcome {
-    let slow = too_slow.map(|why| fail(TOO_SLOW, format_args!("the machine was too slow: {why}")));
-    match (code, slow) {
-        (0, None) => Ok(()),
-        (0, Some(slow)) => Err(slow),
-        (code, _) => Err(Ended(code)),
-    }
 }

@@ -103,7 +103,14 @@ fn row(link: &LinkResult) -> [String; 9] {
     ]
 }
 
-pub(super) fn json(scenario: &str, flow: Option<&str>, report: &Report, too_slow: Option<&str>) -> Value {
+/// Returns the report as JSON. `exit_code`: of programs that ended by themselves.
+pub(super) fn json(
+    scenario: &str,
+    flow: Option<&str>,
+    report: &Report,
+    too_slow: Option<&str>,
+    exit_code: Option<u8>,
+) -> Value {
     let (gate, late) = (&report.gate, &report.lateness);
     let micros = |span: Span| span.as_nanos() as f64 / 1000.0;
     let links = report.run.links.iter().map(|link| {
@@ -152,6 +159,7 @@ pub(super) fn json(scenario: &str, flow: Option<&str>, report: &Report, too_slow
             "max": micros(report.unread.max),
         },
         "too_slow": too_slow,
+        "exit_code": exit_code,
         "packets": {
             "in": gate.received,
             "out": gate.sent,
