@@ -39,6 +39,44 @@ fn ping_sees_the_delay_and_the_losses() {
 }
 
 #[test]
+fn ping_of_paths_sees_the_delay_and_the_losses_of_each() {
+    needs!(namespaces());
+    let lab = Lab::new(
+        "paths",
+        &[
+            r#"name = "wifi", rate = "100 Mbit/s", delay = "20 ms", forward = { loss = { kind = "bernoulli", rate = 0.2 } }"#,
+            r#"name = "lte", rate = "100 Mbit/s", delay = "40 ms""#,
+        ],
+    );
+    let server = format!("server: exec {WHIMBREL} echo --listen 10.0.0.2:9899,10.1.0.2:9899");
+    let client = format!(
+        "until {WHIMBREL} ping -q -c 1 -W '1 s' 10.1.0.2 > /dev/null 2>&1; do sleep 0.1; done; \
+         exec {WHIMBREL} ping 10.0.0.2,10.1.0.2 --local 10.0.0.1,10.1.0.1 -i '10 ms' -c 400 --json"
+    );
+    let args = ["--quiet", "--run", &server, "--at", "client", "--", "sh", "-c", &client];
+    let done = needs!(lab.measure(&args)).ok();
+    let report: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    let paths = report["paths"].as_array().unwrap();
+    assert_eq!(paths.len(), 2, "{report:#}");
+    // 400 packets, 20 %: a standard deviation of 2 %.
+    for (net, rtt, losses) in [("10.0.0.", 40.0..42.0, 0.14..0.26), ("10.1.0.", 80.0..82.0, 0.0..0.01)] {
+        let mut of_net = paths
+            .iter()
+            .filter(|path| path["remote"].as_str().unwrap().starts_with(net));
+        let path = of_net.next().unwrap();
+        assert!(path["local"].as_str().unwrap().starts_with(net), "{report:#}");
+        assert_eq!(path["sent"], 400, "{report:#}");
+        for figure in ["min", "mean"] {
+            assert!(rtt.contains(&path["rtt_ms"][figure].as_f64().unwrap()), "{report:#}");
+        }
+        let loss = path["loss"].as_f64().unwrap();
+        assert!(losses.contains(&loss), "{report:#}");
+        let lost = 400 - path["answered"].as_u64().unwrap();
+        assert!((lost as f64 / 400.0 - loss).abs() < 1e-9, "{report:#}");
+    }
+}
+
+#[test]
 fn packets_of_the_mtu_pass_and_larger_ones_are_refused() {
     needs!(namespaces());
     needs!(program("ping", "iputils-ping"));
