@@ -12,6 +12,8 @@ mod linux {
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
     use bytes::Bytes;
+    use nix::libc;
+    use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
     use tun_rs::{DeviceBuilder, SyncDevice};
 
@@ -28,6 +30,7 @@ mod linux {
     #[derive(Debug)]
     pub(crate) struct Device {
         fd: AsyncFd<Tun>,
+        name: String,
         routes: Mutex<Routes<Link>>,
         /// At a server: packets of peers with source addresses of other networks are discarded.
         only: Vec<Network>,
@@ -74,6 +77,7 @@ mod linux {
                 let device = builder.build_sync()?;
                 device.set_nonblocking(true)?;
                 Ok(Device {
+                    name: device.name()?,
                     fd: AsyncFd::new(Tun(device))?,
                     routes: Mutex::default(),
                     only: if is_server { networks.to_vec() } else { Vec::new() },
@@ -89,8 +93,8 @@ mod linux {
             })
         }
 
-        pub(crate) fn name(&self) -> String {
-            self.fd.get_ref().0.name().unwrap_or_default()
+        pub(crate) fn name(&self) -> &str {
+            &self.name
         }
 
         fn routes(&self) -> MutexGuard<'_, Routes<Link>> {
@@ -127,12 +131,20 @@ mod linux {
         /// Carries packets of the system to the peers.
         ///
         /// # Errors
-        /// Returns an error if the device cannot be read.
+        /// Returns an error if the device cannot be read, for example because it was removed.
         pub(crate) async fn carry(&self) -> Result<(), Failure> {
-            let cannot = |error: io::Error| Failure::file(format!("cannot read the TUN device: {error}"));
+            let cannot = |error: io::Error| {
+                let name = &self.name;
+                Failure::file(match error.raw_os_error() {
+                    Some(libc::EBADFD) => format!("the TUN device {name} was removed"),
+                    _ => format!("cannot read the TUN device {name}: {error}"),
+                })
+            };
             let mut buffer = vec![0; 65_536];
             loop {
-                let mut guard = self.fd.readable().await.map_err(cannot)?;
+                // A device that is removed becomes ready for errors only.
+                let ready = self.fd.ready(Interest::READABLE | Interest::ERROR);
+                let mut guard = ready.await.map_err(cannot)?;
                 for _ in 0..BURST {
                     match guard.try_io(|fd| fd.get_ref().0.recv(&mut buffer)) {
                         Ok(Ok(len)) => self.send(&buffer[..len]),
@@ -173,7 +185,7 @@ mod other {
             Err(Failure::wrong_use("--tun needs Linux"))
         }
 
-        pub(crate) fn name(&self) -> String {
+        pub(crate) fn name(&self) -> &str {
             match *self {}
         }
 

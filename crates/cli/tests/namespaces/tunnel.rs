@@ -184,3 +184,77 @@ fn a_client_that_was_killed_gets_its_address_back() {
     let (_, done) = with_clients("killed", &one, "sleep 100");
     done.ok();
 }
+
+/// A command that runs a tunnel in the background, with its messages and its exit code in the files NAME and NAME.code.
+fn recorded(name: &str, args: &str) -> String {
+    format!("{{ timeout 60 {WHIMBREL} tunnel {args} 2> {name}; echo $? > {name}.code; }} &")
+}
+
+/// Deletes the TUN device of one end. Returns the messages and the exit code of this end, and the messages of the other one.
+fn without_device(test: &str, at_server: bool) -> (String, String, String) {
+    let _alone = alone();
+    let lab = Lab::new(test, &[LTE]);
+    let delete = "ip link del tun0; until [ -s END.code ]; do sleep 0.1; done";
+    let (end, other) = if at_server {
+        ("server", "client")
+    } else {
+        ("client", "server")
+    };
+    let delete = delete.replace("END", end);
+    let at = |here: &str| if end == here { delete.as_str() } else { "true" };
+    let server = format!(
+        "server: {} until [ -e is-up ]; do sleep 0.1; done; {}; sleep 100",
+        recorded("server", "--server --listen 10.0.0.2 --tun 10.9.0.1/24"),
+        at("server")
+    );
+    let client = format!(
+        "{}; {} {}; touch is-up; {}; \
+         for n in $(seq 300); do grep -q 'TUN device of the {end} has failed' {other} && [ -s {end}.code ] && exit 0; sleep 0.1; done; exit 9",
+        ready("10.0.0.2"),
+        recorded("client", "10.0.0.2 --tun 10.9.0.2/24"),
+        answers("10.9.0.1"),
+        at("client")
+    );
+    let done = lab.run(&[
+        "--quiet", "--late", "1 s", "--run", &server, "--at", "client", "--", "sh", "-c", &client,
+    ]);
+    let read = |file: &str| std::fs::read_to_string(lab.path(file)).unwrap_or_default();
+    let messages = (read(end), read(&format!("{end}.code")), read(other));
+    assert_eq!(done.code, 0, "{messages:?}{}", done.err);
+    messages
+}
+
+#[test]
+fn a_client_whose_tun_device_is_deleted_ends_with_an_error() {
+    needs!(namespaces());
+    needs!(program("ip", "iproute2"));
+    needs!(program("ping", "iputils-ping"));
+    let (client, code, server) = without_device("gone-c", false);
+    assert_eq!(code, "1\n", "{client}");
+    let errors: Vec<_> = client.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert!(
+        matches!(errors[..], [error] if error.contains("the TUN device tun0 was removed")),
+        "{client}"
+    );
+    assert!(!client.contains("trying again"), "{client}");
+    assert_eq!(
+        server.matches("the TUN device of the client has failed").count(),
+        1,
+        "{server}"
+    );
+}
+
+#[test]
+fn a_server_whose_tun_device_is_deleted_ends_with_an_error() {
+    needs!(namespaces());
+    needs!(program("ip", "iproute2"));
+    needs!(program("ping", "iputils-ping"));
+    let (server, code, client) = without_device("gone-s", true);
+    assert_eq!(code, "1\n", "{server}");
+    let errors: Vec<_> = server.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert!(
+        matches!(errors[..], [error] if error.contains("the TUN device tun0 was removed")),
+        "{server}"
+    );
+    assert!(client.contains("trying again"), "{client}");
+}
