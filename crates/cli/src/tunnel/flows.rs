@@ -2,15 +2,14 @@
 //! without datagrams; if there are too many, a new one replaces the one that was used least recently.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::net::UdpSocket;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::AbortHandle;
 
+use super::datagrams::{LocalSocket, Source};
 use super::forward::Target;
 
 /// Flows of an association at a time.
@@ -27,7 +26,7 @@ const REFUSAL: Duration = Duration::from_secs(10);
 pub(crate) struct UdpPort {
     /// Distinguishes it from others.
     pub(crate) index: usize,
-    pub(crate) socket: Arc<UdpSocket>,
+    pub(crate) socket: Arc<LocalSocket>,
     pub(crate) target: Target,
 }
 
@@ -35,7 +34,7 @@ pub(crate) struct UdpPort {
 #[derive(Debug)]
 pub(crate) struct Flows {
     open: BTreeMap<u32, Flow>,
-    by_source: BTreeMap<(usize, SocketAddr), u32>,
+    by_source: BTreeMap<(usize, Source), u32>,
     room: Arc<Semaphore>,
 }
 
@@ -51,7 +50,7 @@ enum End {
     /// A program that sends from this address.
     Source {
         port: UdpPort,
-        source: SocketAddr,
+        source: Source,
         stage: Stage,
     },
     /// A target, which a task exchanges datagrams with.
@@ -109,7 +108,7 @@ impl Flows {
     }
 
     /// A program has sent a datagram from this address to a port.
-    pub(crate) fn on_local(&mut self, port: usize, source: SocketAddr, now: Instant) -> Sending {
+    pub(crate) fn on_local(&mut self, port: usize, source: Source, now: Instant) -> Sending {
         let Some(number) = self.by_source.get(&(port, source)).copied() else {
             return Sending::OnNewFlow;
         };
@@ -133,7 +132,7 @@ impl Flows {
     }
 
     /// Adds a flow of a program.
-    pub(crate) fn add_source(&mut self, number: u32, port: UdpPort, source: SocketAddr, now: Instant) {
+    pub(crate) fn add_source(&mut self, number: u32, port: UdpPort, source: Source, now: Instant) {
         self.by_source.insert((port.index, source), number);
         let stage = Stage::Opening;
         let end = End::Source { port, source, stage };
@@ -179,7 +178,7 @@ impl Flows {
         let Some(flow) = self.open.get_mut(&number) else { return };
         flow.used = now;
         match &flow.end {
-            End::Source { port, source, .. } => drop(port.socket.try_send_to(&datagram, *source)),
+            End::Source { port, source, .. } => port.socket.answer(&datagram, *source),
             End::Target { queue, .. } => {
                 if let Ok(room) = self.room.clone().try_acquire_many_owned(datagram.len() as u32) {
                     let _ = queue.try_send(Queued { datagram, _room: room });
@@ -255,10 +254,12 @@ impl Flows {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::SocketAddr;
+
     use crate::tunnel::forward::parse_target;
 
     fn port(runtime: &tokio::runtime::Runtime) -> UdpPort {
-        let socket = runtime.block_on(UdpSocket::bind("127.0.0.1:0")).expect("bound");
+        let socket = runtime.block_on(LocalSocket::bind(source(0).addr)).expect("bound");
         UdpPort {
             index: 0,
             socket: Arc::new(socket),
@@ -271,8 +272,8 @@ mod tests {
         builder.enable_all().build().expect("a runtime")
     }
 
-    fn source(port: u16) -> SocketAddr {
-        ([127, 0, 0, 1], port).into()
+    fn source(port: u16) -> Source {
+        SocketAddr::from(([127, 0, 0, 1], port)).into()
     }
 
     #[test]

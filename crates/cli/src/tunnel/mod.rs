@@ -1,6 +1,7 @@
 //! `whimbrel tunnel`: TCP connections, UDP datagrams and IP packets over one association.
 
 pub(crate) mod channel;
+pub(crate) mod datagrams;
 pub(crate) mod device;
 pub(crate) mod flows;
 pub(crate) mod forward;

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use whimbrel::{Association, AssociationError};
 
 use super::channel::{self, Channel, Connection, Entry};
+use super::datagrams::Source;
 use super::device::Device;
 use super::flows::{Flows, Queued, Sending, UdpPort};
 use super::forward::{Allowed, Protocol, Target};
@@ -334,7 +335,7 @@ impl Mux {
     }
 
     /// A program has sent a datagram to a local port.
-    pub(crate) fn on_local_datagram(&self, port: &UdpPort, source: SocketAddr, datagram: &[u8]) {
+    pub(crate) fn on_local_datagram(&self, port: &UdpPort, source: Source, datagram: &[u8]) {
         let now = Instant::now();
         let mut channels = self.lock();
         let (flow, is_open) = match channels.flows.on_local(port.index, source, now) {

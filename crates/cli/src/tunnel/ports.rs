@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{TcpListener, UdpSocket};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::datagrams::LocalSocket;
 use super::flows::UdpPort;
 use super::forward::{Forward, Protocol, Target};
 use super::mux::Mux;
@@ -44,11 +45,6 @@ impl Ports {
             if !local.ip().is_loopback() {
                 console.note(format!("warning: anyone who can reach {local} can use the tunnel"));
             }
-            if target.protocol == Protocol::Udp && local.ip().is_unspecified() {
-                console.note(format!(
-                    "warning: datagrams leave {local} from the address that the routing table selects; if this host has several, give one"
-                ));
-            }
         }
         Ok(ports)
     }
@@ -69,7 +65,7 @@ impl Ports {
         local: std::net::SocketAddr,
         target: &Target,
     ) -> std::io::Result<std::net::SocketAddr> {
-        let socket = Arc::new(UdpSocket::bind(local).await?);
+        let socket = Arc::new(LocalSocket::bind(local).await?);
         let local = socket.local_addr()?;
         let (index, target) = (self.udp.len(), target.clone());
         self.udp.push(UdpPort { index, socket, target });
@@ -113,7 +109,7 @@ async fn accept(listener: TcpListener, target: Target, mut current: Current) {
 async fn receive(port: UdpPort, current: Current) {
     let mut buffer = vec![0; 65_536];
     loop {
-        match port.socket.recv_from(&mut buffer).await {
+        match port.socket.receive(&mut buffer).await {
             Ok((len, source)) => {
                 if let Some(mux) = &*current.borrow() {
                     mux.on_local_datagram(&port, source, &buffer[..len]);

@@ -4,6 +4,7 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use whimbrel_testkit::process::{Process, until};
+use whimbrel_testkit::{ipv6, needs};
 
 use super::{local_port, server, start};
 
@@ -186,9 +187,50 @@ fn a_target_that_refuses_is_reported_once() {
     assert!(!rest.contains("cannot reach"), "{rest}");
 }
 
+/// A tunnel whose local port is open at all addresses: both ends and the port.
+fn tunnel_at_all(local: &str) -> (Process, Process, u16) {
+    let target = echo();
+    let (server, addrs) = server(&["--allow", &format!("{target}/udp")]);
+    let forward = format!("{local}:0:{target}/udp");
+    let mut client = start(&[&addrs, "--local", "127.0.1.1,127.0.1.2", "--forward", &forward]);
+    let line = client.errors.after(&format!("UDP {local}:"));
+    let port = line.split(' ').next().and_then(|port| port.parse().ok());
+    client.errors.after("connected");
+    (server, client, port.expect("a port"))
+}
+
 #[test]
-fn a_port_at_all_addresses_is_warned_about() {
-    let mut client = start(&["127.0.3.12:9", "--forward", "0.0.0.0:0:localhost:9/udp"]);
-    let said = client.errors.after("warning: datagrams leave 0.0.0.0:");
-    assert!(said.contains("the address that the routing table selects"), "{said}");
+#[cfg(target_os = "linux")]
+fn answers_leave_from_the_address_that_the_program_has_sent_to() {
+    for local in ["0.0.0.0", "[::]"] {
+        let (_server, _client, port) = tunnel_at_all(local);
+        // A connected socket takes no datagrams of others.
+        let socket = UdpSocket::bind("127.0.0.2:0").expect("bound");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        socket.connect(("127.0.0.3", port)).expect("an address");
+        socket.send(b"to one").expect("sent");
+        answer(&socket, b"to one");
+        // The same source may use several addresses.
+        let socket = UdpSocket::bind("127.0.0.2:0").expect("bound");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
+        for to in ["127.0.0.4", "127.0.0.3", "127.0.0.4"] {
+            let to: std::net::SocketAddr = format!("{to}:{port}").parse().expect("an address");
+            socket.send_to(b"to another", to).expect("sent");
+            let (_, source) = socket.recv_from(&mut [0; 100]).expect("an answer");
+            assert_eq!(source, to);
+        }
+    }
+}
+
+#[test]
+fn a_port_at_all_addresses_serves_ipv6() {
+    needs!(ipv6());
+    let (_server, _client, port) = tunnel_at_all("[::]");
+    let socket = UdpSocket::bind("[::1]:0").expect("bound");
+    socket.set_read_timeout(Some(PATIENCE)).expect("a socket");
+    socket.connect(("::1", port)).expect("an address");
+    for datagram in [&b"one"[..], &[7; 60_000], b""] {
+        socket.send(datagram).expect("sent");
+        answer(&socket, datagram);
+    }
 }
