@@ -57,8 +57,8 @@ metrics! {
         "fraction of the packets sent by the flows' senders in the window that reached the receivers, 0 to 1";
     Silence false "longest_silence_ms" "longest silence, ms"
         "longest time without a delivery to the receiving application, from a flow's first delivery to its last one or to the end";
-    Switches false "path_switches" "path switches" "number of times that new data moved to another path, because a path failed or recovered or by the path policy";
-    FirstSwitch false "first_switch_s" "first switch, s" "time of the first path switch since the start of the run";
+    Switches false "path_switches" "path switches" "number of times that the sender's new data moved to another path, because a path failed or recovered or by the path policy; a return counts as well, a path change of the receiver does not";
+    FirstSwitch false "first_switch_s" "first switch, s" "time of the sender's first path switch since the start of the run";
     Retransmissions false "retransmissions" "retransmissions" "retransmitted DATA chunks, or TCP segments";
     FastRetransmits false "fast_retransmits" "fast retransmits" "number of times that missing reports, or acknowledgements of later segments, declared data lost; several chunks at once count once";
     Timeouts false "timeouts" "timeouts" "expirations of T3-rtx, or of TCP's retransmission timer";
@@ -494,7 +494,11 @@ pub(crate) fn queue_utilisation(link: &LinkResult, config: &SimConfig, direction
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use whimbrel_scenario::Scenario;
+    use whimbrel_sim::{RunOptions, World};
 
     #[test]
     fn names_are_unique_and_drops_follow_the_causes() {
@@ -506,5 +510,54 @@ mod tests {
         for (cause, (name, _)) in DropCause::ALL.into_iter().zip(DROPS) {
             assert_eq!(name, format!("drops_{}", cause.name().replace('-', "_")));
         }
+    }
+
+    const TWO_PATHS: &str = r#"
+        title = "two paths"
+        duration = "60 s"
+        node = [{ name = "a" }, { name = "b" }]
+        link = [
+            { name = "first", between = ["a", "b"], rate = "2 Mbit/s", delay = "10 ms" },
+            { name = "second", between = ["a", "b"], rate = "2 Mbit/s", delay = "10 ms" },
+        ]
+        flow = [{ name = "bulk", from = "a", to = "b", sctp = { path_max_retrans = 2, hb_interval = "1 s" } }]
+    "#;
+
+    /// Runs two paths; on the first one all packets with these chunks are lost in this direction.
+    fn without(direction: &str, chunks: &str) -> (RunResult, SimConfig) {
+        let loss =
+            format!(r#"{{ kind = "chunk-type", chunks = {chunks}, model = {{ kind = "bernoulli", rate = 1 }} }}"#);
+        let changes = [format!("link.first.{direction}.loss={loss}")];
+        let scenario = Scenario::from_text(Path::new("two.toml"), TWO_PATHS, &changes).expect("a good scenario");
+        let point = scenario.points.first().expect("a point");
+        let world =
+            World::new(&point.config, 1, &point.resources, RunOptions::default()).expect("a good configuration");
+        (world.run(), point.config.clone())
+    }
+
+    #[test]
+    fn path_switches_are_those_of_the_sender() {
+        let metrics = [Id::Switches, Id::FirstSwitch].map(|id| id as usize);
+        let switches = |(result, config): &(RunResult, SimConfig)| {
+            let flow = Values::of_flow(&result.flows[0], true, None);
+            let run = Values::of_run(result, config, None);
+            assert_eq!(
+                metrics.map(|metric| flow.get(metric)),
+                metrics.map(|metric| run.get(metric))
+            );
+            metrics.map(|metric| flow.get(metric))
+        };
+        // Only the heartbeats of the receiver fail: it leaves the path, and data stays on it.
+        let of_receiver = without("reverse", r#"["heartbeat"]"#);
+        assert_eq!(of_receiver.0.flows[0].receiver.path_switches, 1);
+        assert_eq!(switches(&of_receiver), [Some(0.0), None]);
+        // Only what the sender sends fails.
+        let of_sender = without("forward", r#"["data", "heartbeat"]"#);
+        assert_eq!(of_sender.0.flows[0].receiver.path_switches, 0);
+        let [Some(count), Some(first)] = switches(&of_sender) else {
+            panic!("the sender leaves the path")
+        };
+        assert_eq!(count, 1.0);
+        assert!((7.0..12.0).contains(&first), "after three timeouts, not at {first} s");
     }
 }

@@ -170,6 +170,10 @@ impl Figured<'_> {
         if selection.unit.is_some() && matches!(selection.per, Per::One) {
             return Err(Trouble::new("unit", "`unit` is that of a figure with `per`", None));
         }
+        if selection.share_measured && selection.where_measured {
+            let message = "points without a value have the share 0: either `share_measured` or `where_measured` expected, both given";
+            return Err(Trouble::new("share_measured", message, None));
+        }
         let mut cases = self.plain(selection)?;
         for (other, field, ratio) in [(&selection.to, "to", true), (&selection.minus, "minus", false)] {
             let Some(other) = other else { continue };
@@ -273,7 +277,7 @@ impl Figured<'_> {
             let per = per_point(&selection.per, &point.params, &names)?;
             let mut samples = Vec::with_capacity(point.runs.len());
             for run in &point.runs {
-                let figures = run.figures(subject, metric);
+                let mut figures = run.figures(subject, metric);
                 if figures.is_empty() {
                     let (field, what) = match subject {
                         Subject::Link(name) => ("link", format!("there is no link `{name}`")),
@@ -281,6 +285,11 @@ impl Figured<'_> {
                         Subject::Run => ("metric", "nothing was measured".to_owned()),
                     };
                     return Err(Trouble::new(field, what, None));
+                }
+                if selection.share_measured {
+                    for figure in &mut figures {
+                        *figure = f64::from(u8::from(figure.is_finite()));
+                    }
                 }
                 samples.push(together(&figures, selection.across) / per);
             }
@@ -446,6 +455,7 @@ fn inherit(other: &Selection, from: &Selection) -> Selection {
         metric: other.metric.clone().or_else(|| from.metric.clone()),
         at: Pairs(at),
         where_measured: false,
+        share_measured: other.share_measured || from.share_measured,
         theory: None,
         across: other.across.or(from.across),
         per: match &other.per {

@@ -391,6 +391,9 @@ pub(crate) struct Selection {
     /// Whether points without any value are left out: accuracies where nothing was lost.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) where_measured: bool,
+    /// Whether the figure is the share of runs that have the metric: 1 for a run that has it, 0 for one that does not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) share_measured: bool,
     /// What theory says of it at each point: `near` compares with it, and plots show it.
     pub(crate) theory: Option<Theory>,
     /// How several flows make one figure.
@@ -420,7 +423,8 @@ impl Selection {
         let inherits = self.flow.is_none() && self.link.is_none();
         let subject = inherits || (self.flow == from.flow && self.link == from.link);
         let metric = self.metric.is_none() || self.metric == from.metric;
-        subject && metric && (self.across.is_none() || self.across == from.across)
+        let share = !self.share_measured || from.share_measured;
+        subject && metric && share && (self.across.is_none() || self.across == from.across)
     }
 }
 

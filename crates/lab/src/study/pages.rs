@@ -207,10 +207,12 @@ impl<'s> Outcome<'s> {
                 beside: beside(claim.check.of()),
             };
             if let Some(svg) = plot(&kept.points, &titles) {
-                let metric = claim.check.of().metric.as_deref().unwrap_or_default();
+                let of = claim.check.of();
+                let metric = of.metric.as_deref().unwrap_or_default();
+                let share = if of.share_measured { "share of runs with " } else { "" };
                 let _ = writeln!(
                     figures,
-                    "\n![{}]({}.svg)\n\n`{metric}`: {}.",
+                    "\n![{}]({}.svg)\n\n{share}`{metric}`: {}.",
                     claim.id, claim.id, claim.claim
                 );
                 plots.push((format!("{}/{}.svg", study.id, claim.id), svg));
@@ -261,6 +263,11 @@ fn title(of: &Selection) -> String {
     let label = known.map_or_else(|| metric.replace('_', " "), |known| known.label.to_owned());
     // A ratio has no unit.
     let bare = label.split(", ").next().unwrap_or(&label);
+    let share = of.share_measured.then(|| format!("share of runs with a {bare}"));
+    let (label, bare) = match &share {
+        Some(share) => (share.clone(), share.as_str()),
+        None => (label.clone(), bare),
+    };
     let label = of
         .unit
         .as_ref()

@@ -51,7 +51,7 @@ pub struct ClaimReport {
     pub(crate) selection: String,
     /// A hash of the check.
     pub(crate) check: String,
-    /// Whether its figures are ratios or differences of that metric.
+    /// Whether its figures are ratios or differences of that metric, or the share of runs that have it.
     pub of: Option<&'static str>,
     /// The axis along which it goes, if it goes along one.
     pub over: Option<String>,
@@ -96,6 +96,7 @@ pub(super) fn report(study: &Study, data: &Figured<'_>) -> Result<StudyReport, S
                         _ if claim.check.of().harm.is_some() => Some("harm"),
                         (Some(_), _) => Some("ratio"),
                         (None, Some(_)) => Some("difference"),
+                        (None, None) if claim.check.of().share_measured => Some("share of runs"),
                         (None, None) => None,
                     },
                     over: claim.check.subject().1.map(str::to_owned),

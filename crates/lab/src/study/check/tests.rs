@@ -433,6 +433,30 @@ fn points_without_a_value_may_be_left_out() {
 }
 
 #[test]
+fn the_share_of_runs_with_a_value_counts_each_run_once() {
+    // Three runs of four have a value, whatever it is; at the second point no run has one.
+    let none = [f64::NAN; 4];
+    let data = Data::of(&[(1.0, "a", &[7.0, f64::NAN, 300.0, 0.0]), (2.0, "a", &none)]);
+    let find = |more: Value| {
+        let mut of = json!({ "metric": "first_switch_s", "share_measured": true });
+        of.as_object_mut()
+            .expect("an object")
+            .extend(more.as_object().expect("an object").clone());
+        data.find(&claim(json!({ "kind": "bounds", "at_least": 0.7, "of": of })))
+    };
+    let finding = find(json!({})).expect("good");
+    let means: Vec<_> = finding.points.iter().map(|point| point.mean).collect();
+    assert_eq!(means, [0.75, 0.0]);
+    // The other side of a difference is a share as well.
+    let finding = find(json!({ "at": { "x": 1 }, "minus": { "at": { "x": 2 } } })).expect("good");
+    assert_eq!(finding.figure.and_then(|figure| figure.mean), Some(0.75));
+    assert_eq!(
+        find(json!({ "where_measured": true })).expect_err("both").field,
+        "of.share_measured"
+    );
+}
+
+#[test]
 fn what_a_claim_asks_for_must_be_there() {
     let data = line(&[1.0, 2.0]);
     let trouble = |check: Value| {
