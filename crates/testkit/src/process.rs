@@ -310,7 +310,8 @@ mod tests {
 
     #[test]
     fn lines_of_a_program_that_runs_are_read() {
-        let script = "echo note >&2; echo 'listening on UDP 127.0.0.1:7, [::1]:8, SCTP port 5000' >&2; echo end >&2; exec sleep 1000";
+        // A test command that a script runs in the background ignores SIGINT, and so do its children.
+        let script = "echo note >&2; echo 'listening on UDP 127.0.0.1:7, [::1]:8, SCTP port 5000' >&2; echo end >&2; exec env --default-signal=INT sleep 1000";
         let mut process = Process::start(&mut shell(script));
         let addrs = process.listening();
         assert_eq!(list(&addrs), "127.0.0.1:7,[::1]:8");

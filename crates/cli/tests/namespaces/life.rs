@@ -20,8 +20,20 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// A running emulation, which ends with its test.
+struct Emulation(Child);
+
+impl Drop for Emulation {
+    fn drop(&mut self) {
+        if self.0.try_wait().is_ok_and(|status| status.is_none()) {
+            signal(&self.0, "-TERM");
+            let _ = self.0.wait();
+        }
+    }
+}
+
 /// Starts an emulation with a program that has a child, and waits until both run. `seconds` identifies them.
-fn start(lab: &Lab, seconds: &str) -> Child {
+fn start(lab: &Lab, seconds: &str) -> Emulation {
     let run = format!("client: sleep {seconds} & sleep {seconds}; true");
     let child = Command::new(WHIMBREL)
         .args([
@@ -37,8 +49,9 @@ fn start(lab: &Lab, seconds: &str) -> Child {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
+    let emulation = Emulation(child);
     wait_for("the program runs", || is_running(seconds));
-    child
+    emulation
 }
 
 #[test]
@@ -123,10 +136,10 @@ fn programs_that_are_ended_have_no_exit_code_in_the_report() {
 fn sigterm_removes_namespaces_and_processes() {
     needs!(namespaces());
     let lab = Lab::new("term", &[LINK]);
-    let mut child = start(&lab, "31415926");
+    let mut emulation = start(&lab, "31415926");
     assert_eq!(lab.namespaces().len(), 2);
-    signal(&child, "-TERM");
-    assert_eq!(wait(&mut child), Some(130));
+    signal(&emulation.0, "-TERM");
+    assert_eq!(wait(&mut emulation.0), Some(130));
     assert_eq!(lab.namespaces(), [""; 0]);
     assert!(!is_running("31415926"));
 }
@@ -135,9 +148,9 @@ fn sigterm_removes_namespaces_and_processes() {
 fn a_later_start_removes_what_a_killed_emulation_left() {
     needs!(namespaces());
     let lab = Lab::new("kill", &[LINK]);
-    let mut child = start(&lab, "27182818");
-    signal(&child, "-KILL");
-    wait(&mut child);
+    let mut emulation = start(&lab, "27182818");
+    signal(&emulation.0, "-KILL");
+    wait(&mut emulation.0);
     assert_eq!(lab.namespaces().len(), 2, "the test has something to remove");
     // Another name: the next start removes everything that is left, whoever left it.
     let other = Lab::new("next", &[LINK]);
@@ -151,7 +164,7 @@ fn a_later_start_removes_what_a_killed_emulation_left() {
 fn a_name_in_use_is_refused() {
     needs!(namespaces());
     let lab = Lab::new("use", &[LINK]);
-    let mut child = start(&lab, "16180339");
+    let mut emulation = start(&lab, "16180339");
     let second = lab.run(&["--at", "client", "--", "true"]);
     assert_eq!(second.code, 125);
     assert!(
@@ -160,8 +173,8 @@ fn a_name_in_use_is_refused() {
         second.err
     );
     assert!(is_running("16180339"), "the first is not disturbed");
-    signal(&child, "-TERM");
-    wait(&mut child);
+    signal(&emulation.0, "-TERM");
+    wait(&mut emulation.0);
 
     needs!(program("ip", "iproute2"));
     let taken = format!("{}-server", lab.name);
