@@ -105,7 +105,7 @@ fn parents() -> Vec<(u32, u32)> {
 
 /// Tests that print nothing for this long do not end; the slowest needs less than two minutes on two cores.
 pub(crate) const SILENCE: Duration = Duration::from_secs(15 * 60);
-/// How many arguments [`line`] shows.
+/// How many arguments [`line()`] shows.
 const SHOWN: usize = 16;
 
 /// Returns the command as typed in a shell, without the last ones of very many arguments.
