@@ -213,7 +213,11 @@ impl Endpoint {
         let id = self.table.next_id();
         let identity = Identity {
             id,
-            config: Arc::new(Resolved::new(config)),
+            config: if config == **self.accepted_config {
+                self.accepted_config.clone()
+            } else {
+                Arc::new(Resolved::new(config))
+            },
             local_addrs: self.local_addrs.clone(),
             local_port: self.config.local_port,
             peer_port,
@@ -477,6 +481,11 @@ impl Endpoint {
     pub fn set_peer_primary(&mut self, now: Time, id: AssocId, addr: TransportAddr) -> Result<(), AddressError> {
         self.with(id, now, |association, ctx| association.set_peer_primary(ctx, addr))
             .unwrap_or(Err(AddressError::NotEstablished))
+    }
+
+    /// Returns the configuration.
+    pub fn config(&self) -> &EndpointConfig {
+        &self.config
     }
 
     /// Replaces the local addresses of future associations. Existing associations keep theirs.

@@ -22,29 +22,56 @@ pub(crate) struct Fragment {
     pub(crate) payload: MessagePayload,
 }
 
-/// A waiting message, without its content. An endless flow of the simulator keeps hundreds of them.
+/// Waiting messages that follow each other and differ only in PPID and content. The send buffer of an endless flow of the simulator
+/// holds hundreds of such messages.
 #[derive(Debug)]
-struct Waiting {
+struct Run {
     stream: u16,
+    /// Of the first message; if they are ordered, the others count on from here.
     ssn: Ssn,
-    ppid: u32,
     context: u32,
-    /// Number of zero bytes, if the message has no content.
+    /// Number of zero bytes of each message, if they have no content.
     zeros: u32,
+    /// Number of messages, at least 1.
+    count: u32,
     has_content: bool,
     unordered: bool,
     immediate: bool,
 }
 
-impl Waiting {
-    fn message(&self, content: Option<Bytes>) -> Message {
+impl Run {
+    fn message(&self, ppid: u32, content: Option<Bytes>) -> Message {
         Message {
             stream: self.stream,
-            ppid: self.ppid,
+            ppid,
             unordered: self.unordered,
             immediate: self.immediate,
             context: self.context,
             payload: content.map_or(MessagePayload::Zeros(self.zeros), MessagePayload::Bytes),
+        }
+    }
+
+    /// Appends a message that is a run by itself. Returns it if it does not belong to this run.
+    fn join(&mut self, next: Run) -> Option<Run> {
+        let alike = self.stream == next.stream
+            && self.context == next.context
+            && self.zeros == next.zeros
+            && self.has_content == next.has_content
+            && self.unordered == next.unordered
+            && self.immediate == next.immediate;
+        let follows = self.unordered || next.ssn == Ssn(self.ssn.0.wrapping_add(self.count as u16));
+        if !alike || !follows {
+            return Some(next);
+        }
+        self.count += 1;
+        None
+    }
+
+    /// Removes the first message, which is not the only one.
+    fn drop_first(&mut self) {
+        self.count -= 1;
+        if !self.unordered {
+            self.ssn = Ssn(self.ssn.0.wrapping_add(1));
         }
     }
 }
@@ -56,7 +83,9 @@ struct Contents(VecDeque<Bytes>);
 /// A first-in, first-out queue; all fragments of a message get consecutive TSNs (RFC 9260 §6.9).
 #[derive(Debug, Default)]
 pub(crate) struct SendQueue {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<Run>,
+    /// The PPID of each message.
+    ppids: VecDeque<u32>,
     /// None before the first message with content.
     contents: Option<Box<Contents>>,
     bytes: usize,
@@ -73,7 +102,7 @@ impl SendQueue {
 
     /// Returns the number of messages waiting, including the one that is partly sent.
     pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
+        self.ppids.len()
     }
 
     /// Returns the stream of the next message, if the message is ordered and no part of it has been sent.
@@ -101,16 +130,22 @@ impl SendQueue {
                 (0, true)
             }
         };
-        self.waiting.push_back(Waiting {
+        let next = Run {
             stream: message.stream,
             ssn,
-            ppid: message.ppid,
             context: message.context,
             zeros,
+            count: 1,
             has_content,
             unordered: message.unordered,
             immediate: message.immediate,
-        });
+        };
+        let apart = match self.waiting.back_mut() {
+            Some(last) => last.join(next),
+            None => Some(next),
+        };
+        self.waiting.extend(apart);
+        self.ppids.push_back(message.ppid);
     }
 
     /// Stream sequence numbers count ordered messages, from 0 (RFC 9260 §6.5).
@@ -140,7 +175,7 @@ impl SendQueue {
     // [9260:6.9-9, 6.9-12, 6.9-13, 3.3.1-4, 3.3.1-6, 3.3.1-7, 3.3.1-11]
     pub(crate) fn take(&mut self, len: usize) -> Option<Fragment> {
         let end = len >= self.next_len()?;
-        let first = self.waiting.front()?;
+        let first = self.waiting.front_mut()?;
         let begin = self.offset == 0;
         let payload = match &mut self.contents {
             Some(contents) if first.has_content => MessagePayload::Bytes(if begin && end {
@@ -157,7 +192,7 @@ impl SendQueue {
         let fragment = Fragment {
             stream: first.stream,
             ssn: first.ssn,
-            ppid: first.ppid,
+            ppid: *self.ppids.front()?,
             context: first.context,
             unordered: first.unordered,
             // RFC 7053 §4.1: the I bit is set in the last chunk of the message.
@@ -169,7 +204,12 @@ impl SendQueue {
         self.bytes -= len;
         self.offset += len;
         if end {
-            self.waiting.pop_front();
+            self.ppids.pop_front();
+            if first.count > 1 {
+                first.drop_first();
+            } else {
+                self.waiting.pop_front();
+            }
             self.offset = 0;
         }
         Some(fragment)
@@ -180,13 +220,11 @@ impl SendQueue {
     pub(crate) fn clear(&mut self, mut each: impl FnMut(&Message, bool)) {
         let mut contents = self.contents.take().unwrap_or_default().0;
         let mut was_begun = self.offset > 0;
-        for waiting in self.waiting.drain(..) {
-            let content = if waiting.has_content {
-                contents.pop_front()
-            } else {
-                None
-            };
-            each(&waiting.message(content), core::mem::take(&mut was_begun));
+        for run in self.waiting.drain(..) {
+            for ppid in self.ppids.drain(..run.count as usize) {
+                let content = if run.has_content { contents.pop_front() } else { None };
+                each(&run.message(ppid, content), core::mem::take(&mut was_begun));
+            }
         }
         (self.bytes, self.offset) = (0, 0);
         self.next_ssn.clear();
@@ -196,26 +234,33 @@ impl SendQueue {
     /// message dropped.
     pub(crate) fn drop_streams(&mut self, from: u16, mut each: impl FnMut(&Message)) {
         let mut contents = self.contents.take().unwrap_or_default();
-        let (bytes, mut was_begun) = (&mut self.bytes, self.offset > 0);
+        let mut was_begun = self.offset > 0;
         let mut left = contents.0.len();
-        self.waiting.retain(|waiting| {
-            let content = if waiting.has_content {
-                left -= 1;
-                contents.0.pop_front()
-            } else {
-                None
-            };
-            let is_begun = core::mem::take(&mut was_begun);
-            let stays = waiting.stream < from || is_begun;
-            if stays {
-                // The content is put behind the contents that have not been checked yet.
-                contents.0.extend(content);
-            } else {
-                let message = waiting.message(content);
-                *bytes -= message.len();
-                each(&message);
+        let mut ppids = core::mem::take(&mut self.ppids).into_iter();
+        self.waiting.retain_mut(|run| {
+            let all = run.stream < from;
+            let mut kept = 0;
+            for ppid in ppids.by_ref().take(run.count as usize) {
+                let content = if run.has_content {
+                    left -= 1;
+                    contents.0.pop_front()
+                } else {
+                    None
+                };
+                // Of a run that is dropped, the first message stays if a part of it was sent.
+                if core::mem::take(&mut was_begun) || all {
+                    // The content is put behind the contents that have not been checked yet.
+                    contents.0.extend(content);
+                    self.ppids.push_back(ppid);
+                    kept += 1;
+                } else {
+                    let message = run.message(ppid, content);
+                    self.bytes -= message.len();
+                    each(&message);
+                }
             }
-            stays
+            run.count = kept;
+            kept > 0
         });
         debug_assert_eq!(left, 0, "each content has its message");
         self.contents = Some(contents).filter(|contents| !contents.0.is_empty());
@@ -224,6 +269,7 @@ impl SendQueue {
     /// Frees memory that is not in use.
     pub(crate) fn release_memory(&mut self) {
         self.waiting.shrink_to_fit();
+        self.ppids.shrink_to_fit();
         self.contents.take_if(|contents| contents.0.is_empty());
         if let Some(contents) = &mut self.contents {
             contents.0.shrink_to_fit();
@@ -235,7 +281,8 @@ impl SendQueue {
         let contents = self.contents.as_ref().map_or(0, |contents| {
             size_of::<Contents>() + contents.0.capacity() * size_of::<Bytes>()
         });
-        self.waiting.capacity() * size_of::<Waiting>() + contents + self.next_ssn.capacity() * size_of::<Ssn>()
+        let messages = self.waiting.capacity() * size_of::<Run>() + self.ppids.capacity() * size_of::<u32>();
+        messages + contents + self.next_ssn.capacity() * size_of::<Ssn>()
     }
 }
 
@@ -281,6 +328,39 @@ mod tests {
             .map(|f| (f.stream, f.ssn.0))
             .collect();
         assert_eq!(numbers, [(0, 0), (5, 0), (0, 0), (0, 1), (5, 1)]);
+    }
+
+    #[test]
+    fn messages_alike_share_one_entry_and_keep_their_numbers() {
+        let mut queue = SendQueue::default();
+        for ppid in 0..1000 {
+            queue.push(Message {
+                ppid,
+                ..Message::zeros(3, 100)
+            });
+        }
+        queue.push(Message::zeros(3, 99));
+        assert_eq!((queue.waiting.len(), queue.len()), (2, 1001));
+        // The first one was begun and stays, with its number.
+        queue.take(40);
+        queue.drop_streams(4, |_| panic!("stream 3 stays"));
+        for number in 0..10 {
+            let fragment = queue.take(queue.next_len().unwrap()).unwrap();
+            assert_eq!(
+                (fragment.ssn.0, fragment.ppid, fragment.end),
+                (number, u32::from(number), true)
+            );
+        }
+        queue.take(1);
+        let mut dropped = Vec::new();
+        queue.drop_streams(0, |message| dropped.push((message.ppid, message.len())));
+        assert_eq!((dropped.len(), dropped[0], dropped[989]), (990, (11, 100), (0, 99)));
+        let begun = queue.take(queue.next_len().unwrap()).unwrap();
+        assert_eq!((begun.ssn.0, begun.ppid, begun.payload.len()), (10, 10, 99));
+        assert!(queue.is_empty() && queue.bytes() == 0);
+        // The numbers of a stream go on behind messages that were dropped: no run joins them.
+        queue.push(Message::zeros(3, 100));
+        assert_eq!(queue.take(100).unwrap().ssn.0, 1001);
     }
 
     #[test]

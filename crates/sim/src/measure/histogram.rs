@@ -6,17 +6,22 @@ use whimbrel_control::Span;
 const CLASSES: usize = 256;
 /// log2 of `CLASSES`.
 const CLASS_BITS: u32 = CLASSES.trailing_zeros();
+/// Number of different classes that are kept in a list. With more, each octave in use has an array of all its classes.
+const FEW: usize = 64;
 
 /// Counts spans in classes that are at most 0.4 % wide: the error of quantiles is at most 0.2 %. Mean, minimum and maximum are
 /// exact.
 ///
-/// Empty octaves use no memory; a link's delays need a few octaves of 2 KiB each.
+/// Up to 64 different classes use 16 bytes each, so that thousands of flows with few messages need little memory. With more, each octave
+/// with a value uses 2 KiB; a link's delays need a few octaves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Histogram {
     count: u64,
     sum: u128,
     least: u64,
     greatest: u64,
+    /// The counts of single classes, sorted by number: the octave times `CLASSES` plus the class. Empty once there are octaves.
+    few: Vec<(u16, u64)>,
     octaves: Vec<Option<Box<[u64]>>>,
 }
 
@@ -48,11 +53,51 @@ impl Histogram {
         self.count += 1;
         self.sum += u128::from(value);
         let (octave, class) = place(value);
+        self.count_in(octave, class, 1);
+    }
+
+    /// Adds `n` to the count of a class.
+    fn count_in(&mut self, octave: usize, class: usize, n: u64) {
+        if self.octaves.is_empty() {
+            let number = (octave * CLASSES + class) as u16;
+            match self.few.binary_search_by_key(&number, |(number, _)| *number) {
+                Ok(place) => {
+                    self.few[place].1 += n;
+                    return;
+                }
+                Err(place) if self.few.len() < FEW => {
+                    self.few.insert(place, (number, n));
+                    return;
+                }
+                Err(_) => {
+                    for (number, n) in core::mem::take(&mut self.few) {
+                        self.count_in_octave(usize::from(number) / CLASSES, usize::from(number) % CLASSES, n);
+                    }
+                }
+            }
+        }
+        self.count_in_octave(octave, class, n);
+    }
+
+    fn count_in_octave(&mut self, octave: usize, class: usize, n: u64) {
         if self.octaves.len() <= octave {
             self.octaves.resize(octave + 1, None);
         }
         let classes = self.octaves[octave].get_or_insert_with(|| vec![0; CLASSES].into_boxed_slice());
-        classes[class] += 1;
+        classes[class] += n;
+    }
+
+    /// Returns octave, class and count of each class that may have values, in the order of values.
+    fn counts(&self) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
+        let few = self.few.iter().map(|(number, n)| {
+            let number = usize::from(*number);
+            (number / CLASSES, number % CLASSES, *n)
+        });
+        let octaves = self.octaves.iter().enumerate().flat_map(|(octave, classes)| {
+            let classes = classes.iter().flat_map(|classes| classes.iter().enumerate());
+            classes.map(move |(class, n)| (octave, class, *n))
+        });
+        few.chain(octaves)
     }
 
     /// Adds the counts of `other`.
@@ -68,13 +113,8 @@ impl Histogram {
         self.greatest = self.greatest.max(other.greatest);
         self.count += other.count;
         self.sum += other.sum;
-        if self.octaves.len() < other.octaves.len() {
-            self.octaves.resize(other.octaves.len(), None);
-        }
-        for (own, theirs) in self.octaves.iter_mut().zip(&other.octaves) {
-            let Some(theirs) = theirs else { continue };
-            let own = own.get_or_insert_with(|| vec![0; CLASSES].into_boxed_slice());
-            own.iter_mut().zip(theirs).for_each(|(own, theirs)| *own += theirs);
+        for (octave, class, n) in other.counts().filter(|(_, _, n)| *n > 0) {
+            self.count_in(octave, class, n);
         }
     }
 
@@ -92,12 +132,10 @@ impl Histogram {
     pub fn quantile(&self, q: f64) -> Span {
         let rank = (libm::ceil(self.count as f64 * q) as u64).clamp(1, self.count.max(1));
         let mut seen = 0;
-        for (octave, classes) in self.octaves.iter().enumerate() {
-            for (class, n) in classes.iter().flat_map(|classes| classes.iter().enumerate()) {
-                seen += n;
-                if seen >= rank {
-                    return Span::from_nanos(middle(octave, class).clamp(self.least, self.greatest));
-                }
+        for (octave, class, n) in self.counts() {
+            seen += n;
+            if seen >= rank {
+                return Span::from_nanos(middle(octave, class).clamp(self.least, self.greatest));
             }
         }
         Span::ZERO
@@ -160,6 +198,29 @@ mod tests {
         assert_eq!(summary.max, Span::from_millis(70));
         for (found, exact) in [(summary.p50, 35e-3), (summary.p95, 66.5e-3), (summary.p99, 69.3e-3)] {
             assert!((found.as_secs_f64() / exact - 1.0).abs() < 0.005, "{found} {exact}");
+        }
+    }
+
+    #[test]
+    fn few_classes_are_counted_as_many_are() {
+        // Quantiles on both sides of the limit, and parts with and without arrays.
+        for distinct in [1, FEW as u64 - 1, FEW as u64, FEW as u64 + 1, 200] {
+            let (mut whole, mut parts) = (Histogram::default(), [Histogram::default(), Histogram::default()]);
+            for i in 0..1000 {
+                let span = Span::from_nanos(i % distinct);
+                whole.add(span);
+                parts[usize::from(i % distinct > 3)].add(span);
+            }
+            assert_eq!(whole.octaves.is_empty(), distinct <= FEW as u64);
+            let [mut low, high] = parts;
+            low.merge(&high);
+            assert_eq!(low, whole);
+            let mut values: Vec<_> = (0..1000).map(|i| i % distinct).collect();
+            values.sort_unstable();
+            for percent in 1..=100 {
+                let exact = Span::from_nanos(values[percent * 10 - 1]);
+                assert_eq!(whole.quantile(percent as f64 / 100.0), exact, "{distinct}: {percent} %");
+            }
         }
     }
 
