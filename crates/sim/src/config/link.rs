@@ -23,6 +23,15 @@ pub struct NodeConfig {
     /// How the node moves. Default: it does not move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mobility: Option<MobilityConfig>,
+    /// How late the timer of the node's SCTP endpoints may be, 0 s to 100 ms. Paced packets leave in bursts of this duration, and more
+    /// after a pause. 0 s, the default, is an ideal timer, which spaces single packets. `send` and the library use 250 us on Linux
+    /// and 1 ms elsewhere.
+    #[serde(default, skip_serializing_if = "is_exact")]
+    pub timer_granularity: Span,
+}
+
+fn is_exact(granularity: &Span) -> bool {
+    granularity.is_zero()
 }
 
 impl NodeConfig {
@@ -32,6 +41,7 @@ impl NodeConfig {
             name: name.to_owned(),
             position: None,
             mobility: None,
+            timer_granularity: Span::ZERO,
         }
     }
 
@@ -54,6 +64,10 @@ impl NodeConfig {
             if !metres.is_finite() || metres.abs() > 1e7 {
                 return Err(ConfigError::new(format!("position[{i}]"), metres, "-1e7 to 1e7 m"));
             }
+        }
+        if self.timer_granularity > Span::from_millis(100) {
+            let value = self.timer_granularity;
+            return Err(ConfigError::new("timer_granularity", value, "0 s to 100 ms"));
         }
         let mobility = self.mobility.as_ref();
         mobility.map_or(Ok(()), |mobility| mobility.validate().map_err(|e| e.within("mobility")))

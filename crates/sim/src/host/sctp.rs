@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use whimbrel_control::multipath::policy::PathPolicySpec;
-use whimbrel_control::{Rng, Time};
+use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{
     AssocId, AssociationConfig, AssociationStats, CloseReason, Endpoint, EndpointConfig, Event, PacketMeta, SendError,
     State, TraceEvent, TraceKinds,
@@ -43,6 +43,7 @@ pub(crate) struct SctpSetup<'a> {
     pub(crate) truth: Arc<Truth>,
     /// Address changes in the order of time.
     pub(crate) steps: Vec<AddressChange>,
+    pub(crate) timer_granularity: Span,
 }
 
 /// A change of addresses at a time.
@@ -74,7 +75,6 @@ pub(crate) struct SctpEnd {
     /// The application at the sender; none at the receiver.
     source: Option<Source>,
     start: Time,
-    association: AssociationConfig,
     peer: Vec<SocketAddr>,
     peer_port: u16,
     carriage: Carriage,
@@ -120,6 +120,7 @@ impl SctpEnd {
             listen: !is_sender,
             association: setup.association.clone(),
             truth: Some(setup.truth.clone()),
+            timer_granularity: setup.timer_granularity,
             ..EndpointConfig::default()
         };
         let is_standard = setup.association.parts().path_policy == PathPolicySpec::default();
@@ -138,7 +139,6 @@ impl SctpEnd {
             id: None,
             source: setup.source,
             start: setup.start,
-            association: setup.association.clone(),
             peer: setup.peer,
             peer_port: RECEIVER_PORT,
             carriage: setup.carriage,
@@ -195,10 +195,8 @@ impl SctpEnd {
 
     fn connect(&mut self, now: Time) {
         self.phase = Phase::Connecting;
-        match self
-            .endpoint
-            .connect(now, self.association.clone(), self.peer_port, &self.peer)
-        {
+        let association = self.endpoint.config().association.clone();
+        match self.endpoint.connect(now, association, self.peer_port, &self.peer) {
             Ok(id) => self.id = Some(id),
             Err(error) => {
                 self.phase = Phase::Closed;

@@ -505,6 +505,8 @@ impl FlowBuilder<'_> {
                 .collect()
         };
         let end = |agent: AgentId, local: &Vec<_>, peer: &Vec<_>, association, source, random| {
+            let node = if agent.is_sender() { &flow.from } else { &flow.to };
+            let node = self.config.node.iter().find(|config| config.name == *node);
             SctpEnd::new(SctpSetup {
                 agent,
                 local: local.clone(),
@@ -520,6 +522,7 @@ impl FlowBuilder<'_> {
                 } else {
                     steps(FlowEnd::Receiver, &routes.receiver)
                 },
+                timer_granularity: node.map_or(Span::ZERO, |node| node.timer_granularity),
             })
             .map(|end| Agent::Sctp(Box::new(end)))
         };

@@ -7,10 +7,50 @@ use whimbrel_sim::config::{
     Carriage, ChunkKind, FlowConfig, FlowKind, JitterConfig, LinkConfig, LossConfig, NodeConfig, OneOrMany,
     QueueConfig, ScheduleStep, SimConfig, TrafficConfig, TrafficKind,
 };
-use whimbrel_sim::{DropCause, EndReason, FlowOutcome, Interest, Observer, PacketEvent, RunControl, Sample};
+use whimbrel_sim::{
+    DropCause, EndReason, FlowOutcome, Interest, Observer, PacketEvent, Resources, RunControl, RunOptions, Sample,
+    World,
+};
 
 fn endless(name: &str) -> FlowConfig {
     flow(name, FlowKind::Sctp, TrafficConfig::default())
+}
+
+/// A file with pacing over a link with a rate far above that of the window. Returns the longest queue in packets.
+fn longest_queue(granularity: Span) -> u32 {
+    let mut config = pair(Rate::from_mbps(100), Span::from_millis(100), 60);
+    config
+        .node
+        .iter_mut()
+        .for_each(|node| node.timer_granularity = granularity);
+    let mut paced = flow("file", FlowKind::Sctp, file(200_000));
+    paced.sctp = Some(AssociationConfig {
+        pacing: Some(true),
+        max_burst: 16,
+        ..AssociationConfig::default()
+    });
+    config.flow = vec![paced];
+    let result = run(&config, 1);
+    assert_eq!(result.flows[0].outcome, FlowOutcome::Completed);
+    result.links[0].max_queue_packets
+}
+
+#[test]
+fn coarse_timer_sends_paced_packets_in_bursts() {
+    let (ideal, coarse) = (longest_queue(Span::ZERO), longest_queue(Span::from_micros(250)));
+    assert!(ideal <= 3 && coarse >= 2 * ideal, "{ideal}, {coarse} packets");
+}
+
+#[test]
+fn timer_granularity_has_a_range() {
+    let mut config = pair(Rate::from_mbps(1), Span::from_millis(1), 1);
+    config.flow = vec![endless("f")];
+    config.node[1].timer_granularity = Span::from_millis(101);
+    let error = World::new(&config, 1, &Resources::default(), RunOptions::default()).expect_err("too coarse");
+    assert_eq!(
+        error.to_string(),
+        "node[1].timer_granularity = 101 ms: allowed is 0 s to 100 ms"
+    );
 }
 
 /// A scenario with losses, bursts, jitter, duplicates, a full queue, and a path that goes down.
