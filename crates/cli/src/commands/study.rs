@@ -26,7 +26,7 @@ pub(crate) struct Args {
 enum Command {
     /// List the studies
     List(ListArgs),
-    /// Run studies and print a verdict for each claim
+    /// Run studies and print the class of each claim
     Run(RunArgs),
     /// Print the summary of all studies as Markdown, from the outcomes that `run --keep` stored
     Results(ResultsArgs),

@@ -170,6 +170,10 @@ impl Figured<'_> {
         if selection.unit.is_some() && matches!(selection.per, Per::One) {
             return Err(Trouble::new("unit", "`unit` is that of a figure with `per`", None));
         }
+        if selection.unit.is_some() && (selection.to.is_some() || selection.harm.is_some()) {
+            let message = "a ratio has no unit: either `unit` or `to` and `harm` expected, both given";
+            return Err(Trouble::new("unit", message, None));
+        }
         if selection.share_measured && selection.where_measured {
             let message = "points without a value have the share 0: either `share_measured` or `where_measured` expected, both given";
             return Err(Trouble::new("share_measured", message, None));

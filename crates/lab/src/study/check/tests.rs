@@ -338,6 +338,22 @@ fn harm_is_what_is_lost_beside_one_flow_over_what_is_lost_beside_another() {
 }
 
 #[test]
+fn ratios_have_no_unit() {
+    let data = Data::of(&[(0.0, "ours", &[4.0]), (0.0, "like", &[6.0]), (0.0, "alone", &[10.0])]);
+    let like = json!({ "at": { "scheme": "like" } });
+    let harm = json!({ "alone": { "at": { "scheme": "alone" } }, "like": like });
+    for (name, other) in [("to", like), ("harm", harm)] {
+        let mut of =
+            json!({ "metric": "goodput_mbps", "at": { "scheme": "ours" }, "per": 2.0, "unit": "halves of a Mbit/s" });
+        let bounds = |of: &Value| claim(json!({ "kind": "bounds", "of": of, "at_least": 0.1 }));
+        assert!(data.find(&bounds(&of)).is_ok());
+        of[name] = other;
+        let trouble = data.find(&bounds(&of)).expect_err("a ratio");
+        assert_eq!(trouble.field, "of.unit");
+    }
+}
+
+#[test]
 fn constants_divide_point_by_point() {
     let data = line(&[10.0, 30.0]);
     let per = json!([{ "at": { "x": 0 }, "value": 10.0 }, { "at": { "x": 1 }, "value": 15.0 }]);
