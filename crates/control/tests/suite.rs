@@ -4,7 +4,7 @@ use whimbrel_control::discriminator::DiscriminatorSpec;
 use whimbrel_control::multipath::PathView;
 use whimbrel_control::multipath::coupling::CouplingSpec;
 use whimbrel_control::multipath::distribution::{Demand, DistributionSpec};
-use whimbrel_control::multipath::policy::{Fitness, PathPolicySpec, PathSign, Paths};
+use whimbrel_control::multipath::policy::{Fitness, PathPolicySpec, Paths, PolicyEvent};
 use whimbrel_control::window::{GrowthRule, WindowSpec};
 use whimbrel_control::{
     AckSample, BuildContext, Controller, CouplingLimits, LossEvent, LossSignal, MarkEvent, RateSample, Rng, Span,
@@ -319,27 +319,27 @@ fn every_coupling_answers_with_numbers_whatever_comes() {
     }
 }
 
-fn sign(rng: &mut Rng) -> PathSign {
+fn event(rng: &mut Rng) -> PolicyEvent {
     let few = |rng: &mut Rng| plausible(rng, 10) as u32;
     match rng.below(12) {
-        0 => PathSign::Chosen,
-        1 => PathSign::Answered {
+        0 => PolicyEvent::Chosen,
+        1 => PolicyEvent::Answered {
             rtt: Span::from_nanos(plausible(rng, 2_000_000_000)),
         },
-        2 | 3 => PathSign::Timeout {
+        2 | 3 => PolicyEvent::Timeout {
             consecutive: 1 + few(rng).min(u32::MAX - 1),
         },
-        4 | 5 => PathSign::Train {
+        4 | 5 => PolicyEvent::Train {
             sent: few(rng),
             answered: few(rng),
             bytes: plausible(rng, 1500),
             spread: Span::from_nanos(plausible(rng, 100_000_000)),
         },
-        6..=8 => PathSign::Report {
+        6..=8 => PolicyEvent::Report {
             gaps: few(rng),
             duplicates: few(rng),
         },
-        _ => PathSign::Delivered {
+        _ => PolicyEvent::Delivered {
             packets: few(rng),
             bytes: plausible(rng, 10 * UNIT),
             filled: rng.below(2) == 0,
@@ -378,7 +378,7 @@ fn no_path_policy_panics_or_gives_orders_without_end_whatever_comes() {
                     probes: &probes,
                 };
                 let about = rng.below(count) as usize;
-                part.on_sign(&paths, about, &sign(&mut rng));
+                part.on_event(&paths, about, &event(&mut rng));
                 if part.next_timer() <= now {
                     part.on_timer(&paths);
                 }

@@ -27,7 +27,7 @@ mod _core {
     #[pymodule_export]
     use crate::runs::Runs;
     #[pymodule_export]
-    use crate::samples::{Ack, Loss, Mark, PathState, PathsState, Sign, Window};
+    use crate::samples::{Ack, Event, Loss, Mark, PathState, PathsState, Window};
     #[pymodule_export]
     use crate::scenario::Scenario;
     #[pymodule_export]

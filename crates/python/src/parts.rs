@@ -11,13 +11,13 @@ use pyo3::call::PyCallArgs;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use whimbrel_control::discriminator::{Discriminate, DiscriminatorSpec};
-use whimbrel_control::multipath::policy::{Fitness, ManagePaths, PathPolicySpec, PathSign, Paths};
+use whimbrel_control::multipath::policy::{Fitness, ManagePaths, PathPolicySpec, Paths, PolicyEvent};
 use whimbrel_control::part::Outside;
 use whimbrel_control::window::{WindowControl, WindowSpec, WindowUpdate, WindowView};
 use whimbrel_control::{AckSample, LossEvent, MarkEvent, Verdict};
 use whimbrel_sim::config::{FlowConfig, FlowKind};
 
-use crate::samples::{Ack, Loss, Mark, PathsState, Sign, Window, verdict_of, verdict_word};
+use crate::samples::{Ack, Event, Loss, Mark, PathsState, Window, verdict_of, verdict_word};
 
 /// The first exception of the parts of a call.
 #[derive(Clone, Debug, Default)]
@@ -240,10 +240,10 @@ impl WindowControl for PyWindow {
 struct PyPolicy(Object);
 
 impl ManagePaths for PyPolicy {
-    fn on_sign(&mut self, paths: &Paths<'_>, path: usize, sign: &PathSign) {
-        if self.0.has("on_sign") {
-            let args = (PathsState::from(paths), path, Sign::from(sign));
-            self.0.call("on_sign", args, |_| Ok(()));
+    fn on_event(&mut self, paths: &Paths<'_>, path: usize, event: &PolicyEvent) {
+        if self.0.has("on_event") {
+            let args = (PathsState::from(paths), path, Event::from(event));
+            self.0.call("on_event", args, |_| Ok(()));
         }
     }
 
@@ -365,7 +365,7 @@ fn replace(flow: &mut FlowConfig, family: &str, factory: Py<PyAny>, failure: &Fa
             flow.sctp.get_or_insert_default().window = Some(window(factory, failure));
         }
         (FlowKind::Sctp, "path_policy") => {
-            let known = ["on_sign", "on_replaced", "fitness", "sending", "primary"];
+            let known = ["on_event", "on_replaced", "fitness", "sending", "primary"];
             let policy = PathPolicySpec::Outside(Outside::new(move |_| -> Box<dyn ManagePaths> {
                 Box::new(PyPolicy(Object::new(&factory, &[], &known, &failure)))
             }));

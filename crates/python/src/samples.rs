@@ -3,7 +3,7 @@
 
 use pyo3::prelude::*;
 use whimbrel_control::multipath::PathView;
-use whimbrel_control::multipath::policy::{PathSign, Paths};
+use whimbrel_control::multipath::policy::{Paths, PolicyEvent};
 use whimbrel_control::window::WindowView;
 use whimbrel_control::{AckSample, LossEvent, LossSignal, MarkEvent, Span, Time, Verdict};
 
@@ -220,9 +220,9 @@ impl From<&Paths<'_>> for PathsState {
 }
 
 /// An event that gives information about a path.
-#[pyclass(frozen, get_all, module = "whimbrel._core")]
+#[pyclass(frozen, get_all, module = "whimbrel._core", name = "PolicyEvent")]
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sign {
+pub(crate) struct Event {
     /// "delivered", "timeout", "report", "answered", "train" or "chosen"; the other fields belong to one of them.
     kind: &'static str,
     packets: u32,
@@ -234,38 +234,38 @@ pub(crate) struct Sign {
     rtt_ns: Option<u64>,
 }
 
-impl From<&PathSign> for Sign {
-    fn from(sign: &PathSign) -> Self {
-        let of = |kind| Sign {
+impl From<&PolicyEvent> for Event {
+    fn from(event: &PolicyEvent) -> Self {
+        let of = |kind| Event {
             kind,
-            ..Sign::default()
+            ..Event::default()
         };
-        match *sign {
-            PathSign::Delivered { packets, bytes, filled } => Sign {
+        match *event {
+            PolicyEvent::Delivered { packets, bytes, filled } => Event {
                 packets,
                 bytes,
                 filled,
                 ..of("delivered")
             },
-            PathSign::Timeout { consecutive } => Sign {
+            PolicyEvent::Timeout { consecutive } => Event {
                 consecutive,
                 ..of("timeout")
             },
-            PathSign::Report { gaps, duplicates } => Sign {
+            PolicyEvent::Report { gaps, duplicates } => Event {
                 gaps,
                 duplicates,
                 ..of("report")
             },
-            PathSign::Answered { rtt } => Sign {
+            PolicyEvent::Answered { rtt } => Event {
                 rtt_ns: Some(rtt.as_nanos()),
                 ..of("answered")
             },
-            PathSign::Train { sent, bytes, .. } => Sign {
+            PolicyEvent::Train { sent, bytes, .. } => Event {
                 packets: sent,
                 bytes,
                 ..of("train")
             },
-            PathSign::Chosen => of("chosen"),
+            PolicyEvent::Chosen => of("chosen"),
         }
     }
 }

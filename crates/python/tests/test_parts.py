@@ -104,11 +104,11 @@ def test_exception_in_a_part_ends_the_runs_and_is_raised(arguments, error, messa
 
 
 def test_part_of_all_flows_skips_those_that_cannot_have_it():
-    signs = []
+    events = []
 
     class Policy:
-        def on_sign(self, paths, path, sign):
-            signs.append(sign.kind)
+        def on_event(self, paths, path, event):
+            events.append(event.kind)
 
         def sending(self, paths, standard):
             return None
@@ -119,7 +119,7 @@ def test_part_of_all_flows_skips_those_that_cannot_have_it():
     head, sweep = SMALL.split("[sweep]")
     text = head + "[[flow]]\nname = 'web'\nkind = 'tcp'\nfrom = 'a'\nto = 'b'\n\n[sweep]" + sweep
     ours = whimbrel.run(text, path_policy=Policy, progress=False, seeds=1)
-    assert signs and fingerprints(ours) == fingerprints(whimbrel.run(text, progress=False, seeds=1)), "None is the standard's choice"
+    assert events and fingerprints(ours) == fingerprints(whimbrel.run(text, progress=False, seeds=1)), "None is the standard's choice"
     with pytest.raises(ValueError, match="flow web has no such part"):
         whimbrel.run(text, path_policy={"web": Policy}, progress=False, seeds=1)
     only_tcp = text.replace("name = \"bulk\"\n", "name = \"bulk\"\nkind = \"tcp\"\n").split("[sweep]")[0]

@@ -48,20 +48,20 @@ class CycleCount:
         self.cost, self.delivered, self.failed = {}, {}, set()
         self.chosen = False
 
-    def on_sign(self, paths, path, sign):
-        if sign.kind == "timeout" and path not in self.failed:
-            self.cost[path] = self.cost.get(path, 0) + (1 << min(sign.consecutive, 62))
+    def on_event(self, paths, path, event):
+        if event.kind == "timeout" and path not in self.failed:
+            self.cost[path] = self.cost.get(path, 0) + (1 << min(event.consecutive, 62))
             if self.cost[path] >= self.limit:
                 self.on_replaced(path)
                 self.failed.add(path)
-        elif sign.kind == "delivered":
+        elif event.kind == "delivered":
             self.failed.discard(path)
-            self.delivered[path] = self.delivered.get(path, 0) + sign.packets
+            self.delivered[path] = self.delivered.get(path, 0) + event.packets
             if self.delivered[path] >= self.cycle:
                 self.on_replaced(path)
-        elif sign.kind == "answered":
+        elif event.kind == "answered":
             self.failed.discard(path)
-        elif sign.kind == "chosen":
+        elif event.kind == "chosen":
             self.chosen = True
 
     def on_replaced(self, path):

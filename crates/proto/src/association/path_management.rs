@@ -1,7 +1,7 @@
 //! Path states, the path for new data, and heartbeats (RFC 9260 §5.4, §6.4, §8.1 to §8.3, RFC 7829).
 
 use whimbrel_control::Span;
-use whimbrel_control::multipath::policy::PathSign;
+use whimbrel_control::multipath::policy::PolicyEvent;
 
 use super::{Association, Context, Outgoing, State};
 use crate::config::NEVER;
@@ -43,7 +43,7 @@ impl Association {
             }
         }
         if self.multipath.policy.is_some() {
-            self.inform_policy(ctx, index, PathSign::Timeout { consecutive: errors });
+            self.inform_policy(ctx, index, PolicyEvent::Timeout { consecutive: errors });
         } else {
             self.choose_sending_path(ctx);
         }
@@ -184,7 +184,7 @@ impl Association {
         if exists {
             self.replace_primary(path);
             if self.multipath.policy.is_some() {
-                self.inform_policy(ctx, path, PathSign::Chosen);
+                self.inform_policy(ctx, path, PolicyEvent::Chosen);
             } else {
                 self.choose_sending_path(ctx);
             }
@@ -386,7 +386,7 @@ impl Association {
         self.path_answered(ctx, index);
         self.end_probe(index);
         let rtt = rtt.or(self.paths[index].rtt.srtt()).unwrap_or_default();
-        self.inform_policy(ctx, index, PathSign::Answered { rtt });
+        self.inform_policy(ctx, index, PolicyEvent::Answered { rtt });
         // The next unconfirmed address can be verified without waiting for a timeout.
         for path in self.paths.iter_mut() {
             if path.state == PathState::Unconfirmed && path.heartbeat.pending.is_none() {

@@ -3,7 +3,7 @@
 //! The standard's policy, which counts errors (RFC 9260 §8.2, RFC 7829), needs no state here.
 
 use whimbrel_control::multipath::PathView;
-use whimbrel_control::multipath::policy::{Fitness, ManagePaths, Order, PathSign, Paths};
+use whimbrel_control::multipath::policy::{Fitness, ManagePaths, Order, Paths, PolicyEvent};
 use whimbrel_control::{BuildContext, Time};
 use whimbrel_wire::Sack;
 
@@ -22,7 +22,7 @@ pub(super) struct PathPolicy {
     /// Congestion windows of the probes.
     probes: Vec<Option<u64>>,
     /// The information of a SACK by path.
-    signs: Vec<(PathId, PathSign)>,
+    events: Vec<(PathId, PolicyEvent)>,
 }
 
 impl PathPolicy {
@@ -31,7 +31,7 @@ impl PathPolicy {
             policy,
             views: Vec::with_capacity(paths),
             probes: Vec::with_capacity(paths),
-            signs: Vec::with_capacity(paths + 1),
+            events: Vec::with_capacity(paths + 1),
         }
     }
 
@@ -39,7 +39,7 @@ impl PathPolicy {
         size_of::<Self>()
             + self.views.capacity() * size_of::<PathView>()
             + self.probes.capacity() * size_of::<Option<u64>>()
-            + self.signs.capacity() * size_of::<(PathId, PathSign)>()
+            + self.events.capacity() * size_of::<(PathId, PolicyEvent)>()
     }
 
     /// A new path has reused this number.
@@ -62,11 +62,11 @@ impl Association {
     }
 
     /// Passes information to the policy and executes its decisions.
-    pub(super) fn inform_policy(&mut self, ctx: &mut Context<'_>, index: PathId, sign: PathSign) {
+    pub(super) fn inform_policy(&mut self, ctx: &mut Context<'_>, index: PathId, event: PolicyEvent) {
         if self.paths[index].removed {
             return;
         }
-        self.consult(ctx, |policy, paths| policy.on_sign(paths, index.index(), &sign));
+        self.consult(ctx, |policy, paths| policy.on_event(paths, index.index(), &event));
     }
 
     /// Passes the information of a SACK on each path to the policy.
@@ -75,7 +75,7 @@ impl Association {
             return;
         };
         // Taken out temporarily, so that one consultation covers the whole SACK.
-        let mut signs = core::mem::take(&mut policy.signs);
+        let mut events = core::mem::take(&mut policy.events);
         let mut reported = None;
         for index in self.paths.ids() {
             let ack = report.of(index);
@@ -83,27 +83,27 @@ impl Association {
                 continue;
             }
             reported = reported.max(Some((ack.packets, index)));
-            let sign = PathSign::Delivered {
+            let event = PolicyEvent::Delivered {
                 packets: ack.packets,
                 bytes: ack.acked,
                 filled: self.paths[index].filled,
             };
-            signs.push((index, sign));
+            events.push((index, event));
         }
         let about = reported.map_or(self.choice.sending, |(_, index)| index);
         let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX);
-        let sign = PathSign::Report {
+        let event = PolicyEvent::Report {
             gaps: count(sack.gaps.len()),
             duplicates: count(sack.duplicates.len()),
         };
-        signs.push((about, sign));
+        events.push((about, event));
         self.consult(ctx, |policy, paths| {
-            for (index, sign) in signs.drain(..) {
-                policy.on_sign(paths, index.index(), &sign);
+            for (index, event) in events.drain(..) {
+                policy.on_event(paths, index.index(), &event);
             }
         });
         if let Some(policy) = &mut self.multipath.policy {
-            policy.signs = signs;
+            policy.events = events;
         }
     }
 

@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use whimbrel_control::multipath::policy::PathSign;
+use whimbrel_control::multipath::policy::PolicyEvent;
 use whimbrel_control::{AckSample, Controller, CouplingLimits, LossEvent, LossSignal, RecoveryEpoch, Seq, Span, Time};
 use whimbrel_wire::{Chunk, CommonHeader, HeartbeatInfo, PacketSink};
 
@@ -154,7 +154,7 @@ impl PathProbes {
     }
 
     /// Returns the result of the train once it is complete.
-    fn end_train(&mut self, bytes: u64) -> Option<PathSign> {
+    fn end_train(&mut self, bytes: u64) -> Option<PolicyEvent> {
         let train = self.train;
         let in_flight = |number: Seq| {
             let place = number.checked_sub(self.base).map(|place| place as usize);
@@ -166,7 +166,7 @@ impl PathProbes {
             return None;
         }
         self.train = Train::default();
-        Some(PathSign::Train {
+        Some(PolicyEvent::Train {
             sent: train.sent,
             answered: train.answered,
             bytes,
@@ -469,7 +469,7 @@ impl Association {
             self.on_rtt_sample(ctx, index, rtt);
         }
         self.path_answered(ctx, index);
-        self.inform_policy(ctx, index, PathSign::Answered { rtt });
+        self.inform_policy(ctx, index, PolicyEvent::Answered { rtt });
         if let Some(train) = train {
             self.inform_policy(ctx, index, train);
         }

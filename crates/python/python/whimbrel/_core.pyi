@@ -232,7 +232,7 @@ class Paths:
     @property
     def paths(self) -> list[Path]: ...
 
-class Sign:
+class PolicyEvent:
     """An event that gives information about a path."""
     @property
     def kind(self) -> str: ...

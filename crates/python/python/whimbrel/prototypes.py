@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Literal, Optional, Protocol, Tuple, Union
 
-from ._core import Ack, Loss, Mark, Path, Paths, Sign, Window
+from ._core import Ack, Loss, Mark, Path, Paths, PolicyEvent, Window
 
 __all__ = [
     "Ack",
@@ -27,7 +27,7 @@ __all__ = [
     "Path",
     "PathPolicy",
     "Paths",
-    "Sign",
+    "PolicyEvent",
     "StandardWindow",
     "Verdict",
     "Window",
@@ -68,7 +68,7 @@ class PathPolicy(Protocol):
     """Which path carries new data? All methods are optional; others are ``on_replaced(path)``, ``fitness(paths, path, counted)``, which
     returns "active", "potentially-failed" or "inactive", and ``primary(paths)``."""
 
-    def on_sign(self, paths: Paths, path: int, sign: Sign) -> None:
+    def on_event(self, paths: Paths, path: int, event: PolicyEvent) -> None:
         """Handles an event on a path."""
         ...
 

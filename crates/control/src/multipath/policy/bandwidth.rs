@@ -10,7 +10,7 @@
 
 use super::manage::{entry, forget};
 use super::rounds::Rounds;
-use super::{ManagePaths, Order, PathSign, Paths};
+use super::{ManagePaths, Order, Paths, PolicyEvent};
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::{Rate, Span, Time};
 
@@ -136,9 +136,9 @@ impl Bandwidth {
 }
 
 impl ManagePaths for Bandwidth {
-    fn on_sign(&mut self, _paths: &Paths<'_>, path: usize, sign: &PathSign) {
-        match sign {
-            PathSign::Train {
+    fn on_event(&mut self, _paths: &Paths<'_>, path: usize, event: &PolicyEvent) {
+        match event {
+            PolicyEvent::Train {
                 answered,
                 bytes,
                 spread,
@@ -147,7 +147,7 @@ impl ManagePaths for Bandwidth {
                 let rate = Rate::of(bytes.saturating_mul(u64::from(*answered) - 1), *spread);
                 self.learn(path, rate);
             }
-            PathSign::Chosen => {
+            PolicyEvent::Chosen => {
                 self.chosen = Some(path);
                 self.better = None;
             }
@@ -195,13 +195,13 @@ mod tests {
     /// A pair of packets of 1500 bytes each, spaced by a bottleneck of `mbps` Mbit/s.
     fn pair(bench: &mut Bench, path: usize, mbps: u64) {
         let spread = Rate::from_mbps(mbps).time_for(1500);
-        let sign = PathSign::Train {
+        let event = PolicyEvent::Train {
             sent: 2,
             answered: 2,
             bytes: 1500,
             spread,
         };
-        bench.sign(path, sign);
+        bench.event(path, event);
     }
 
     fn rounds(bench: &mut Bench, count: u32, mbps: &[u64]) {
@@ -234,9 +234,9 @@ mod tests {
         let mut bench = bench(&[100, 100]);
         for _ in 0..20 {
             rounds(&mut bench, 1, &[2, 0]);
-            bench.sign(
+            bench.event(
                 1,
-                PathSign::Train {
+                PolicyEvent::Train {
                     sent: 2,
                     answered: 1,
                     bytes: 1500,

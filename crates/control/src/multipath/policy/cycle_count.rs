@@ -10,7 +10,7 @@
 //! while that path is usable.
 
 use super::manage::{entry, forget};
-use super::{Fitness, ManagePaths, PathSign, Paths};
+use super::{Fitness, ManagePaths, Paths, PolicyEvent};
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 
 /// Failure by the cost of timeouts in a cycle.
@@ -84,12 +84,12 @@ impl Part<dyn ManagePaths> for CycleCountParameters {
 }
 
 impl ManagePaths for CycleCount {
-    fn on_sign(&mut self, _paths: &Paths<'_>, path: usize, sign: &PathSign) {
+    fn on_event(&mut self, _paths: &Paths<'_>, path: usize, event: &PolicyEvent) {
         let limit = self.parameters.threshold * f64::from(self.parameters.cycle);
         let cycle = entry(&mut self.cycles, path);
-        match sign {
+        match event {
             // Equation 1
-            PathSign::Timeout { consecutive } if !cycle.failed => {
+            PolicyEvent::Timeout { consecutive } if !cycle.failed => {
                 cycle.cost = cycle.cost.saturating_add(1 << (*consecutive).min(62));
                 if cycle.cost as f64 >= limit {
                     *cycle = Cycle {
@@ -98,16 +98,16 @@ impl ManagePaths for CycleCount {
                     };
                 }
             }
-            PathSign::Delivered { packets, .. } => {
+            PolicyEvent::Delivered { packets, .. } => {
                 cycle.failed = false;
                 cycle.delivered = cycle.delivered.saturating_add(*packets);
                 if cycle.delivered >= self.parameters.cycle {
                     *cycle = Cycle::default();
                 }
             }
-            PathSign::Answered { .. } => cycle.failed = false,
-            PathSign::Chosen => self.chosen = true,
-            PathSign::Timeout { .. } | PathSign::Report { .. } | PathSign::Train { .. } => {}
+            PolicyEvent::Answered { .. } => cycle.failed = false,
+            PolicyEvent::Chosen => self.chosen = true,
+            PolicyEvent::Timeout { .. } | PolicyEvent::Report { .. } | PolicyEvent::Train { .. } => {}
         }
     }
 
@@ -231,7 +231,7 @@ mod tests {
             bench.views[0].usable = true;
             bench.answered(0);
             assert_eq!(bench.current, usize::from(!returns));
-            bench.sign(0, PathSign::Chosen);
+            bench.event(0, PolicyEvent::Chosen);
             assert_eq!(bench.current, 0, "the user wants it");
         }
     }

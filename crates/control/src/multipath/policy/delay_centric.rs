@@ -7,7 +7,7 @@
 
 use super::manage::{entry, forget};
 use super::rounds::Rounds;
-use super::{ManagePaths, Order, PathSign, Paths};
+use super::{ManagePaths, Order, Paths, PolicyEvent};
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::{Span, Time};
 
@@ -117,14 +117,14 @@ impl DelayCentric {
 }
 
 impl ManagePaths for DelayCentric {
-    fn on_sign(&mut self, paths: &Paths<'_>, path: usize, sign: &PathSign) {
-        match sign {
-            PathSign::Delivered { .. } | PathSign::Answered { .. } => self.compare(paths),
-            PathSign::Chosen => {
+    fn on_event(&mut self, paths: &Paths<'_>, path: usize, event: &PolicyEvent) {
+        match event {
+            PolicyEvent::Delivered { .. } | PolicyEvent::Answered { .. } => self.compare(paths),
+            PolicyEvent::Chosen => {
                 self.chosen = Some(path);
                 self.better = None;
             }
-            PathSign::Timeout { .. } | PathSign::Report { .. } | PathSign::Train { .. } => {}
+            PolicyEvent::Timeout { .. } | PolicyEvent::Report { .. } | PolicyEvent::Train { .. } => {}
         }
     }
 
@@ -175,7 +175,7 @@ mod tests {
     fn the_shorter_path_takes_over_once_it_has_been_shorter_for_a_while() {
         let mut bench = bench(&[100, 70]);
         acks(&mut bench, 1000);
-        assert_eq!(bench.current, 0, "the first sign was after 100 ms");
+        assert_eq!(bench.current, 0, "the first event was after 100 ms");
         acks(&mut bench, 100);
         assert_eq!(bench.current, 1);
         // No change within the margin.

@@ -7,7 +7,7 @@
 //! both counters exceed the threshold. An observation is one SACK, or the sum over a period's SACKs. A further addition
 //! of Whimbrel: no switch for some time after one was reverted.
 
-use super::{ManagePaths, PathSign, Paths};
+use super::{ManagePaths, Paths, PolicyEvent};
 use crate::multipath::PathView;
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::{Span, Time};
@@ -163,20 +163,24 @@ impl GapTrend {
 }
 
 impl ManagePaths for GapTrend {
-    fn on_sign(&mut self, paths: &Paths<'_>, path: usize, sign: &PathSign) {
-        match sign {
-            PathSign::Report { gaps, duplicates } if path == paths.current => self.observe(paths, *gaps, *duplicates),
-            PathSign::Delivered { .. } => {
+    fn on_event(&mut self, paths: &Paths<'_>, path: usize, event: &PolicyEvent) {
+        match event {
+            PolicyEvent::Report { gaps, duplicates } if path == paths.current => {
+                self.observe(paths, *gaps, *duplicates)
+            }
+            PolicyEvent::Delivered { .. } => {
                 if let Some(shift) = self.shift.take_if(|shift| shift.to == path) {
                     self.accepted = Some(shift.to);
                 }
             }
-            PathSign::Chosen => {
+            PolicyEvent::Chosen => {
                 self.shift = None;
                 self.begin_anew();
             }
-            PathSign::Report { .. } | PathSign::Timeout { .. } | PathSign::Answered { .. } | PathSign::Train { .. } => {
-            }
+            PolicyEvent::Report { .. }
+            | PolicyEvent::Timeout { .. }
+            | PolicyEvent::Answered { .. }
+            | PolicyEvent::Train { .. } => {}
         }
     }
 
@@ -217,7 +221,7 @@ mod tests {
 
     fn report(bench: &mut Bench, gaps: u32, duplicates: u32) {
         let current = bench.current;
-        bench.sign(current, PathSign::Report { gaps, duplicates });
+        bench.event(current, PolicyEvent::Report { gaps, duplicates });
     }
 
     /// Four observations, each larger than the previous one.
@@ -298,7 +302,7 @@ mod tests {
     fn a_user_who_chooses_a_primary_is_obeyed() {
         let mut bench = self::bench(GapTrendParameters::default(), &[100, 50]);
         degrade(&mut bench);
-        bench.sign(0, PathSign::Chosen);
+        bench.event(0, PolicyEvent::Chosen);
         assert_eq!(bench.current, 0);
         assert_eq!(bench.policy.next_timer(), Time::MAX);
     }

@@ -18,7 +18,7 @@ pub enum Fitness {
 
 /// An event that gives information about a path.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum PathSign {
+pub enum PolicyEvent {
     /// Data packets were newly acknowledged.
     Delivered {
         /// Number of packets.
@@ -97,7 +97,7 @@ impl Paths<'_> {
 pub enum Order {
     /// Send a heartbeat on the path, unless one is outstanding.
     Heartbeat,
-    /// Send this number of heartbeats as large as data packets, back to back. [`PathSign::Train`] reports the result.
+    /// Send this number of heartbeats as large as data packets, back to back. [`PolicyEvent::Train`] reports the result.
     Train {
         /// Number of heartbeats.
         packets: u32,
@@ -121,8 +121,8 @@ pub enum Order {
 /// The interface of a path policy. There is one state for all paths of an association, whose number may grow.
 pub trait ManagePaths: fmt::Debug + Send + Sync {
     /// Handles an event on `path`.
-    fn on_sign(&mut self, paths: &Paths<'_>, path: usize, sign: &PathSign) {
-        let _ = (paths, path, sign);
+    fn on_event(&mut self, paths: &Paths<'_>, path: usize, event: &PolicyEvent) {
+        let _ = (paths, path, event);
     }
 
     /// A new path has reused the number `path`: discards the state of the earlier path.

@@ -13,7 +13,7 @@
 //! than it is.
 
 use super::manage::entry;
-use super::{ManagePaths, Order, PathSign, Paths};
+use super::{ManagePaths, Order, Paths, PolicyEvent};
 use crate::{Span, Time};
 
 /// Schedule and rules of the measurements.
@@ -198,8 +198,8 @@ impl Estimation {
 }
 
 impl ManagePaths for Estimation {
-    fn on_sign(&mut self, paths: &Paths<'_>, path: usize, sign: &PathSign) {
-        if let (Some(running), PathSign::Delivered { packets, filled, .. }) = (&mut self.running, sign)
+    fn on_event(&mut self, paths: &Paths<'_>, path: usize, event: &PolicyEvent) {
+        if let (Some(running), PolicyEvent::Delivered { packets, filled, .. }) = (&mut self.running, event)
             && path == running.base
         {
             running.delivered = running.delivered.saturating_add(*packets);
@@ -207,7 +207,7 @@ impl ManagePaths for Estimation {
                 running.filled = running.filled.saturating_add(*packets);
             }
         }
-        if matches!(sign, PathSign::Chosen) {
+        if matches!(event, PolicyEvent::Chosen) {
             self.found = None;
         }
         self.advance(paths);

@@ -7,7 +7,7 @@ mod rounds;
 #[cfg(test)]
 mod testing;
 
-pub use manage::{Fitness, ManagePaths, Order, PathSign, Paths};
+pub use manage::{Fitness, ManagePaths, Order, Paths, PolicyEvent};
 
 use crate::part::registry;
 

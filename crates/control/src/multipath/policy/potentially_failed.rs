@@ -6,7 +6,7 @@
 //! additions of this policy: another primary path after more timeouts (RFC 7829 §5), and a reset of the window.
 
 use super::manage::{entry, forget};
-use super::{Fitness, ManagePaths, Order, PathSign, Paths};
+use super::{Fitness, ManagePaths, Order, Paths, PolicyEvent};
 use crate::part::{BuildContext, ParameterError, Part};
 
 /// Potentially failed paths.
@@ -75,15 +75,15 @@ impl Part<dyn ManagePaths> for PotentiallyFailedParameters {
 }
 
 impl ManagePaths for PotentiallyFailed {
-    fn on_sign(&mut self, _paths: &Paths<'_>, path: usize, sign: &PathSign) {
+    fn on_event(&mut self, _paths: &Paths<'_>, path: usize, event: &PolicyEvent) {
         let exceeded = entry(&mut self.exceeded, path);
-        match sign {
-            PathSign::Timeout { consecutive } => *exceeded = *consecutive > self.parameters.max_retrans,
-            PathSign::Answered { .. } if core::mem::take(exceeded) && self.parameters.restart_units > 0 => {
+        match event {
+            PolicyEvent::Timeout { consecutive } => *exceeded = *consecutive > self.parameters.max_retrans,
+            PolicyEvent::Answered { .. } if core::mem::take(exceeded) && self.parameters.restart_units > 0 => {
                 self.restart = Some(path);
             }
-            PathSign::Answered { .. } | PathSign::Delivered { .. } => *exceeded = false,
-            PathSign::Report { .. } | PathSign::Train { .. } | PathSign::Chosen => {}
+            PolicyEvent::Answered { .. } | PolicyEvent::Delivered { .. } => *exceeded = false,
+            PolicyEvent::Report { .. } | PolicyEvent::Train { .. } | PolicyEvent::Chosen => {}
         }
     }
 

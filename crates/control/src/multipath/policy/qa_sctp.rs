@@ -4,7 +4,7 @@
 use super::cycle_count::{CycleCount, CycleCountParameters};
 use super::ice::IceParameters;
 use super::measure::Estimation;
-use super::{Fitness, ManagePaths, Order, PathSign, Paths};
+use super::{Fitness, ManagePaths, Order, Paths, PolicyEvent};
 use crate::Time;
 use crate::part::{BuildContext, ParameterError, Part};
 
@@ -43,9 +43,9 @@ impl Part<dyn ManagePaths> for QaSctpParameters {
 }
 
 impl ManagePaths for QaSctp {
-    fn on_sign(&mut self, paths: &Paths<'_>, path: usize, sign: &PathSign) {
-        self.failure.on_sign(paths, path, sign);
-        self.estimation.on_sign(paths, path, sign);
+    fn on_event(&mut self, paths: &Paths<'_>, path: usize, event: &PolicyEvent) {
+        self.failure.on_event(paths, path, event);
+        self.estimation.on_event(paths, path, event);
     }
 
     fn on_replaced(&mut self, path: usize) {

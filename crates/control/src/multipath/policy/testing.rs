@@ -1,6 +1,6 @@
 //! Helpers for the tests of policies.
 
-use super::{ManagePaths, Order, PathSign, Paths};
+use super::{ManagePaths, Order, Paths, PolicyEvent};
 use crate::multipath::PathView;
 use crate::{Span, Time};
 
@@ -66,21 +66,21 @@ impl Bench {
     }
 
     /// Passes an event to the policy and executes its decisions.
-    pub(super) fn sign(&mut self, path: usize, sign: PathSign) {
-        self.ask(|policy, paths| policy.on_sign(paths, path, &sign));
+    pub(super) fn event(&mut self, path: usize, event: PolicyEvent) {
+        self.ask(|policy, paths| policy.on_event(paths, path, &event));
         self.follow_now();
     }
 
     pub(super) fn timeout(&mut self, path: usize, consecutive: u32) {
         self.views[path].errors = consecutive;
-        self.sign(path, PathSign::Timeout { consecutive });
+        self.event(path, PolicyEvent::Timeout { consecutive });
     }
 
     pub(super) fn delivered(&mut self, path: usize, packets: u32) {
         self.views[path].errors = 0;
-        self.sign(
+        self.event(
             path,
-            PathSign::Delivered {
+            PolicyEvent::Delivered {
                 packets,
                 bytes: u64::from(packets) * 1468,
                 filled: self.filled,
@@ -91,7 +91,7 @@ impl Bench {
     pub(super) fn answered(&mut self, path: usize) {
         self.views[path].errors = 0;
         let rtt = self.views[path].srtt.unwrap_or(Span::ZERO);
-        self.sign(path, PathSign::Answered { rtt });
+        self.event(path, PolicyEvent::Answered { rtt });
     }
 
     /// Advances the time and calls the policy's timer when it expires.

@@ -7,7 +7,7 @@
 //! studies several pairs of thresholds; the defaults are chosen by Whimbrel.
 
 use super::manage::{entry, forget};
-use super::{Fitness, ManagePaths, PathSign, Paths};
+use super::{Fitness, ManagePaths, Paths, PolicyEvent};
 use crate::part::{BuildContext, ParameterError, Part};
 
 /// Two thresholds of timeouts in a row.
@@ -66,11 +66,11 @@ impl Part<dyn ManagePaths> for TwoLevelParameters {
 }
 
 impl ManagePaths for TwoLevel {
-    fn on_sign(&mut self, _paths: &Paths<'_>, path: usize, sign: &PathSign) {
-        match sign {
-            PathSign::Timeout { consecutive } => *entry(&mut self.errors, path) = *consecutive,
-            PathSign::Delivered { .. } | PathSign::Answered { .. } => *entry(&mut self.errors, path) = 0,
-            PathSign::Report { .. } | PathSign::Train { .. } | PathSign::Chosen => {}
+    fn on_event(&mut self, _paths: &Paths<'_>, path: usize, event: &PolicyEvent) {
+        match event {
+            PolicyEvent::Timeout { consecutive } => *entry(&mut self.errors, path) = *consecutive,
+            PolicyEvent::Delivered { .. } | PolicyEvent::Answered { .. } => *entry(&mut self.errors, path) = 0,
+            PolicyEvent::Report { .. } | PolicyEvent::Train { .. } | PolicyEvent::Chosen => {}
         }
     }
 
