@@ -35,7 +35,7 @@ impl Environment {
             transport: transport(config),
             clock: Clock::System(Instant::now()),
             random: ChaCha12Rng::from_seed(seed),
-            granularity: timer::GRANULARITY,
+            granularity: timer::TIMER_GRANULARITY,
         })
     }
 }

@@ -101,6 +101,7 @@ pub use paths::{PathChange, PathEvent, PathEvents};
 pub use stack::{Listener, Stack};
 pub use statistics::{Snapshot, Statistics};
 pub use stream::Stream;
+pub use timer::TIMER_GRANULARITY;
 pub use transport::Trouble;
 pub use udp::Udp;
 pub use watch::{AddressChange, AddressWatch};

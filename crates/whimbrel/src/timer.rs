@@ -9,11 +9,13 @@ use whimbrel_control::{Span, Time};
 
 use crate::environment::Clock;
 
-/// How late the timer may be: paced packets leave in bursts of this duration.
+/// How late the timer of a stack may be: 250 us on Linux, 1 ms elsewhere. Paced packets leave in bursts of this duration. A simulated
+/// node has an ideal timer, unless its `timer_granularity` is set to this value.
 #[cfg(target_os = "linux")]
-pub(crate) const GRANULARITY: Span = Span::from_micros(250);
+pub const TIMER_GRANULARITY: Span = Span::from_micros(250);
+/// How late the timer of a stack may be: 250 us on Linux, 1 ms elsewhere.
 #[cfg(not(target_os = "linux"))]
-pub(crate) const GRANULARITY: Span = Span::from_millis(1);
+pub const TIMER_GRANULARITY: Span = Span::from_millis(1);
 
 pub(crate) enum Timer {
     System(SystemTimer),

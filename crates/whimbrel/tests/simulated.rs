@@ -336,32 +336,47 @@ fn port_without_a_listener_refuses_and_an_address_without_a_route_is_unreachable
     simulation.run().unwrap();
 }
 
+/// Node `a` sends 2 MB to `b`.
+fn bulk_run(scenario: &Scenario, scheme: &'static str) -> Outcome {
+    let mut simulation = Simulation::new(scenario, 7);
+    let server = simulation.addrs("b", 9899);
+    let with_scheme = move || StackConfig {
+        association: AssociationConfig {
+            scheme: Scheme::by_name(scheme).unwrap(),
+            ..config().association
+        },
+        ..config()
+    };
+    simulation.node("b", echo);
+    simulation.client("a", move || {
+        let server = server.clone();
+        async move {
+            let association = Stack::bind(with_scheme())?.connect(&server, PORT).await?;
+            for _ in 0..200 {
+                association.send(Message::new(0, vec![1; 10_000])).await?;
+            }
+            association.flush().await?;
+            Ok::<(), Failure>(())
+        }
+    });
+    simulation.run().unwrap()
+}
+
+#[test]
+fn stacks_have_the_timer_granularity_of_their_node() {
+    let with_timer_of_a = |granularity: &str| {
+        let node = format!("{{ name = \"a\", timer_granularity = \"{granularity}\" }}");
+        let text = TWO_LINKS.replace("{ name = \"a\" }", &node);
+        bulk_run(&Scenario::from_text("timer", &text).unwrap(), "cubic").digest
+    };
+    let ideal = bulk_run(&two_links(0.0), "cubic").digest;
+    assert_eq!(with_timer_of_a("0 s"), ideal);
+    assert_ne!(with_timer_of_a("10 ms"), ideal, "paced packets leave in bursts");
+}
+
 #[test]
 fn both_links_carry_data_with_the_scheme_multipath() {
-    let time = |scheme: &'static str| {
-        let mut simulation = Simulation::new(&two_links(0.0), 7);
-        let server = simulation.addrs("b", 9899);
-        let with_scheme = move || StackConfig {
-            association: AssociationConfig {
-                scheme: Scheme::by_name(scheme).unwrap(),
-                ..config().association
-            },
-            ..config()
-        };
-        simulation.node("b", echo);
-        simulation.client("a", move || {
-            let server = server.clone();
-            async move {
-                let association = Stack::bind(with_scheme())?.connect(&server, PORT).await?;
-                for _ in 0..200 {
-                    association.send(Message::new(0, vec![1; 10_000])).await?;
-                }
-                association.flush().await?;
-                Ok::<(), Failure>(())
-            }
-        });
-        simulation.run().unwrap().elapsed
-    };
+    let time = |scheme| bulk_run(&two_links(0.0), scheme).elapsed;
     let (one, both) = (time("standard"), time("multipath"));
     assert!(
         both.as_nanos() * 10 < one.as_nanos() * 7,

@@ -23,7 +23,7 @@ pub struct NodeConfig {
     /// How the node moves. Default: it does not move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mobility: Option<MobilityConfig>,
-    /// How late the timer of the node's SCTP endpoints may be, 0 s to 100 ms. Paced packets leave in bursts of this duration, and more
+    /// How late the timer of the node's SCTP endpoints and programs may be, 0 s to 100 ms. Paced packets leave in bursts of this duration, and more
     /// after a pause. 0 s, the default, is an ideal timer, which spaces single packets. `send` and the library use 250 us on Linux
     /// and 1 ms elsewhere.
     #[serde(default, skip_serializing_if = "is_exact")]

@@ -505,8 +505,6 @@ impl FlowBuilder<'_> {
                 .collect()
         };
         let end = |agent: AgentId, local: &Vec<_>, peer: &Vec<_>, association, source, random| {
-            let node = if agent.is_sender() { &flow.from } else { &flow.to };
-            let node = self.config.node.iter().find(|config| config.name == *node);
             SctpEnd::new(SctpSetup {
                 agent,
                 local: local.clone(),
@@ -522,7 +520,11 @@ impl FlowBuilder<'_> {
                 } else {
                     steps(FlowEnd::Receiver, &routes.receiver)
                 },
-                timer_granularity: node.map_or(Span::ZERO, |node| node.timer_granularity),
+                timer_granularity: self.timer_granularity(if agent.is_sender() {
+                    &routes.sender
+                } else {
+                    &routes.receiver
+                }),
             })
             .map(|end| Agent::Sctp(Box::new(end)))
         };
@@ -546,6 +548,12 @@ impl FlowBuilder<'_> {
             )?,
         ];
         Ok(ends)
+    }
+
+    /// Returns the timer granularity of the node that has these interfaces.
+    fn timer_granularity(&self, interfaces: &[DirectionId]) -> Span {
+        let node = interfaces.first().map(|interface| self.topology.node_of(*interface));
+        node.map_or(Span::ZERO, |node| self.config.node[node as usize].timer_granularity)
     }
 
     fn state(&self, sink: Sink) -> FlowState {

@@ -13,6 +13,7 @@ use rand_core::{Rng as _, SeedableRng};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 use whimbrel_control::{Rng, Span, Time};
+use whimbrel_sim::config::NodeConfig;
 
 use super::clock::Clock;
 use super::network::{NodeTransport, Shared};
@@ -42,6 +43,8 @@ pub(crate) struct NodeContext {
     transport: NodeTransport,
     base: std::time::Instant,
     seed: u64,
+    /// How late the timers of its stacks may be.
+    timer_granularity: Span,
     /// Name of the node, and how often it has been started.
     name: String,
     stacks: AtomicU64,
@@ -64,7 +67,7 @@ impl NodeContext {
                 base: self.base,
             }),
             random: ChaCha12Rng::from_seed(seed),
-            granularity: Span::ZERO,
+            granularity: self.timer_granularity,
         }
     }
 }
@@ -145,11 +148,12 @@ impl Node {
     pub(super) fn start(
         shared: &Arc<Shared>,
         node: usize,
-        name: &str,
+        config: &NodeConfig,
         generation: u32,
         seed: u64,
         program: &dyn Fn() -> Program,
     ) -> std::io::Result<Self> {
+        let name = &config.name;
         let hooks = Arc::new(Hooks::default());
         let (parks, unparks) = (hooks.clone(), hooks.clone());
         let mut builder = Builder::new_current_thread();
@@ -176,6 +180,7 @@ impl Node {
             },
             base: start.into_std().checked_sub(elapsed).unwrap_or(start.into_std()),
             seed,
+            timer_granularity: config.timer_granularity,
             name: format!("node {name} start {generation}"),
             stacks: AtomicU64::new(0),
         });

@@ -136,9 +136,9 @@ impl Run {
         // An old incarnation ends before the new one has its sockets.
         self.nodes[node] = None;
         self.starts[node] += 1;
-        let name = &self.simulation.scenario.mesh.nodes[node].name;
+        let config = &self.simulation.scenario.mesh.config.node[node];
         let (start, seed) = (self.starts[node], self.simulation.seed);
-        self.nodes[node] = Some(Node::start(&self.shared, node, name, start, seed, &*role.make)?);
+        self.nodes[node] = Some(Node::start(&self.shared, node, config, start, seed, &*role.make)?);
         self.waiting[node] = role.is_client;
         Ok(())
     }
