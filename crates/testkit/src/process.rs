@@ -310,9 +310,12 @@ mod tests {
 
     #[test]
     fn lines_of_a_program_that_runs_are_read() {
-        // A test command that a script runs in the background ignores SIGINT, and so do its children.
-        let script = "echo note >&2; echo 'listening on UDP 127.0.0.1:7, [::1]:8, SCTP port 5000' >&2; echo end >&2; exec env --default-signal=INT sleep 1000";
-        let mut process = Process::start(&mut shell(script));
+        // A test command that a script runs in the background ignores SIGINT, and so do its children. The program speaks after it no longer
+        // does: a signal that comes before is lost.
+        let script = "echo note >&2; echo 'listening on UDP 127.0.0.1:7, [::1]:8, SCTP port 5000' >&2; echo end >&2; exec sleep 1000";
+        let mut command = Command::new("env");
+        command.args(["--default-signal=INT", "sh", "-c", script]);
+        let mut process = Process::start(&mut command);
         let addrs = process.listening();
         assert_eq!(list(&addrs), "127.0.0.1:7,[::1]:8");
         assert_eq!(process.errors.after("en"), "d");
