@@ -22,55 +22,70 @@ pub(crate) struct Fragment {
     pub(crate) payload: MessagePayload,
 }
 
-/// Waiting messages that follow each other and differ only in PPID and content. The send buffer of an endless flow of the simulator
-/// holds hundreds of such messages.
-#[derive(Debug)]
+/// Waiting messages that follow each other and differ only in content and in a PPID that grows evenly. The send buffer of an endless
+/// flow of the simulator, which numbers its messages by PPID, holds hundreds of such messages.
+#[derive(Clone, Copy, Debug)]
 struct Run {
-    stream: u16,
+    kind: Kind,
     /// Of the first message; if they are ordered, the others count on from here.
     ssn: Ssn,
     context: u32,
+    /// Of the first message.
+    ppid: u32,
+    /// From each message to the next, modulo 2^32; 0 as long as there is one.
+    ppid_step: u32,
     /// Number of zero bytes of each message, if they have no content.
     zeros: u32,
     /// Number of messages, at least 1.
     count: u32,
+}
+
+/// What is the same for all messages of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Kind {
+    stream: u16,
     has_content: bool,
     unordered: bool,
     immediate: bool,
 }
 
 impl Run {
-    fn message(&self, ppid: u32, content: Option<Bytes>) -> Message {
+    /// Returns the first message.
+    fn message(&self, content: Option<Bytes>) -> Message {
         Message {
-            stream: self.stream,
-            ppid,
-            unordered: self.unordered,
-            immediate: self.immediate,
+            stream: self.kind.stream,
+            ppid: self.ppid,
+            unordered: self.kind.unordered,
+            immediate: self.kind.immediate,
             context: self.context,
             payload: content.map_or(MessagePayload::Zeros(self.zeros), MessagePayload::Bytes),
         }
     }
 
-    /// Appends a message that is a run by itself. Returns it if it does not belong to this run.
-    fn join(&mut self, next: Run) -> Option<Run> {
-        let alike = self.stream == next.stream
-            && self.context == next.context
-            && self.zeros == next.zeros
-            && self.has_content == next.has_content
-            && self.unordered == next.unordered
-            && self.immediate == next.immediate;
-        let follows = self.unordered || next.ssn == Ssn(self.ssn.0.wrapping_add(self.count as u16));
-        if !alike || !follows {
-            return Some(next);
+    /// Appends a message, unless it differs.
+    #[inline]
+    fn join(&mut self, next: &Run) -> bool {
+        let alike = self.kind == next.kind && self.context == next.context && self.zeros == next.zeros;
+        let ssn = if self.kind.unordered { 0 } else { self.count as u16 };
+        let step = if self.count == 1 {
+            next.ppid.wrapping_sub(self.ppid)
+        } else {
+            self.ppid_step
+        };
+        let follows = next.ssn.0 == self.ssn.0.wrapping_add(ssn)
+            && next.ppid == self.ppid.wrapping_add(step.wrapping_mul(self.count));
+        if alike && follows {
+            self.ppid_step = step;
+            self.count += 1;
         }
-        self.count += 1;
-        None
+        alike && follows
     }
 
-    /// Removes the first message, which is not the only one.
+    /// Removes the first message. Unless it is the only one, the next one becomes the first.
     fn drop_first(&mut self) {
         self.count -= 1;
-        if !self.unordered {
+        self.ppid = self.ppid.wrapping_add(self.ppid_step);
+        if !self.kind.unordered {
             self.ssn = Ssn(self.ssn.0.wrapping_add(1));
         }
     }
@@ -84,8 +99,8 @@ struct Contents(VecDeque<Bytes>);
 #[derive(Debug, Default)]
 pub(crate) struct SendQueue {
     waiting: VecDeque<Run>,
-    /// The PPID of each message.
-    ppids: VecDeque<u32>,
+    /// Number of messages in them.
+    messages: usize,
     /// None before the first message with content.
     contents: Option<Box<Contents>>,
     bytes: usize,
@@ -102,13 +117,13 @@ impl SendQueue {
 
     /// Returns the number of messages waiting, including the one that is partly sent.
     pub(crate) fn len(&self) -> usize {
-        self.ppids.len()
+        self.messages
     }
 
     /// Returns the stream of the next message, if the message is ordered and no part of it has been sent.
     pub(crate) fn next_ordered(&self) -> Option<u16> {
         let first = self.waiting.front()?;
-        (!first.unordered && self.offset == 0).then_some(first.stream)
+        (!first.kind.unordered && self.offset == 0).then_some(first.kind.stream)
     }
 
     /// Returns the bytes of user data waiting.
@@ -131,21 +146,23 @@ impl SendQueue {
             }
         };
         let next = Run {
-            stream: message.stream,
+            kind: Kind {
+                stream: message.stream,
+                has_content,
+                unordered: message.unordered,
+                immediate: message.immediate,
+            },
             ssn,
             context: message.context,
+            ppid: message.ppid,
+            ppid_step: 0,
             zeros,
             count: 1,
-            has_content,
-            unordered: message.unordered,
-            immediate: message.immediate,
         };
-        let apart = match self.waiting.back_mut() {
-            Some(last) => last.join(next),
-            None => Some(next),
-        };
-        self.waiting.extend(apart);
-        self.ppids.push_back(message.ppid);
+        if !self.waiting.back_mut().is_some_and(|last| last.join(&next)) {
+            self.waiting.push_back(next);
+        }
+        self.messages += 1;
     }
 
     /// Stream sequence numbers count ordered messages, from 0 (RFC 9260 §6.5).
@@ -163,7 +180,7 @@ impl SendQueue {
     /// Returns the bytes left of the next message.
     pub(crate) fn next_len(&self) -> Option<usize> {
         let first = self.waiting.front()?;
-        let len = if first.has_content {
+        let len = if first.kind.has_content {
             self.contents.as_ref()?.0.front()?.len()
         } else {
             first.zeros as usize
@@ -178,7 +195,7 @@ impl SendQueue {
         let first = self.waiting.front_mut()?;
         let begin = self.offset == 0;
         let payload = match &mut self.contents {
-            Some(contents) if first.has_content => MessagePayload::Bytes(if begin && end {
+            Some(contents) if first.kind.has_content => MessagePayload::Bytes(if begin && end {
                 contents.0.pop_front()?
             } else {
                 let part = contents.0.front()?.slice(self.offset..self.offset + len);
@@ -190,13 +207,13 @@ impl SendQueue {
             _ => MessagePayload::Zeros(len as u32),
         };
         let fragment = Fragment {
-            stream: first.stream,
+            stream: first.kind.stream,
             ssn: first.ssn,
-            ppid: *self.ppids.front()?,
+            ppid: first.ppid,
             context: first.context,
-            unordered: first.unordered,
+            unordered: first.kind.unordered,
             // RFC 7053 §4.1: the I bit is set in the last chunk of the message.
-            immediate: first.immediate && end,
+            immediate: first.kind.immediate && end,
             begin,
             end,
             payload,
@@ -204,7 +221,7 @@ impl SendQueue {
         self.bytes -= len;
         self.offset += len;
         if end {
-            self.ppids.pop_front();
+            self.messages -= 1;
             if first.count > 1 {
                 first.drop_first();
             } else {
@@ -220,13 +237,18 @@ impl SendQueue {
     pub(crate) fn clear(&mut self, mut each: impl FnMut(&Message, bool)) {
         let mut contents = self.contents.take().unwrap_or_default().0;
         let mut was_begun = self.offset > 0;
-        for run in self.waiting.drain(..) {
-            for ppid in self.ppids.drain(..run.count as usize) {
-                let content = if run.has_content { contents.pop_front() } else { None };
-                each(&run.message(ppid, content), core::mem::take(&mut was_begun));
+        for mut run in self.waiting.drain(..) {
+            while run.count > 0 {
+                let content = if run.kind.has_content {
+                    contents.pop_front()
+                } else {
+                    None
+                };
+                each(&run.message(content), core::mem::take(&mut was_begun));
+                run.drop_first();
             }
         }
-        (self.bytes, self.offset) = (0, 0);
+        (self.messages, self.bytes, self.offset) = (0, 0, 0);
         self.next_ssn.clear();
     }
 
@@ -236,30 +258,35 @@ impl SendQueue {
         let mut contents = self.contents.take().unwrap_or_default();
         let mut was_begun = self.offset > 0;
         let mut left = contents.0.len();
-        let mut ppids = core::mem::take(&mut self.ppids).into_iter();
         self.waiting.retain_mut(|run| {
-            let all = run.stream < from;
-            let mut kept = 0;
-            for ppid in ppids.by_ref().take(run.count as usize) {
-                let content = if run.has_content {
+            let all = run.kind.stream < from;
+            // Of a run that is dropped, the first message stays if a part of it was sent.
+            let kept = if all {
+                run.count
+            } else {
+                u32::from(core::mem::take(&mut was_begun))
+            };
+            let mut rest = *run;
+            run.count = kept;
+            for number in 0..rest.count {
+                let content = if rest.kind.has_content {
                     left -= 1;
                     contents.0.pop_front()
                 } else {
                     None
                 };
-                // Of a run that is dropped, the first message stays if a part of it was sent.
-                if core::mem::take(&mut was_begun) || all {
+                if number < kept {
                     // The content is put behind the contents that have not been checked yet.
                     contents.0.extend(content);
-                    self.ppids.push_back(ppid);
-                    kept += 1;
                 } else {
-                    let message = run.message(ppid, content);
+                    let message = rest.message(content);
+                    self.messages -= 1;
                     self.bytes -= message.len();
                     each(&message);
                 }
+                rest.drop_first();
             }
-            run.count = kept;
+            was_begun = false;
             kept > 0
         });
         debug_assert_eq!(left, 0, "each content has its message");
@@ -269,7 +296,6 @@ impl SendQueue {
     /// Frees memory that is not in use.
     pub(crate) fn release_memory(&mut self) {
         self.waiting.shrink_to_fit();
-        self.ppids.shrink_to_fit();
         self.contents.take_if(|contents| contents.0.is_empty());
         if let Some(contents) = &mut self.contents {
             contents.0.shrink_to_fit();
@@ -281,8 +307,7 @@ impl SendQueue {
         let contents = self.contents.as_ref().map_or(0, |contents| {
             size_of::<Contents>() + contents.0.capacity() * size_of::<Bytes>()
         });
-        let messages = self.waiting.capacity() * size_of::<Run>() + self.ppids.capacity() * size_of::<u32>();
-        messages + contents + self.next_ssn.capacity() * size_of::<Ssn>()
+        self.waiting.capacity() * size_of::<Run>() + contents + self.next_ssn.capacity() * size_of::<Ssn>()
     }
 }
 
@@ -361,6 +386,20 @@ mod tests {
         // The numbers of a stream go on behind messages that were dropped: no run joins them.
         queue.push(Message::zeros(3, 100));
         assert_eq!(queue.take(100).unwrap().ssn.0, 1001);
+    }
+
+    #[test]
+    fn every_message_keeps_its_ppid() {
+        let ppids = [7, 7, 7, 8, 9, 9, 5, 3, 1, u32::MAX, 0, 1, 1 << 31, 0, 1 << 31];
+        let numbered = ppids.map(|ppid| Message {
+            ppid,
+            ..Message::zeros(0, 1)
+        });
+        let mut queue = SendQueue::default();
+        numbered.into_iter().for_each(|message| queue.push(message));
+        assert!(queue.waiting.len() < ppids.len() / 2, "{:?}", queue.waiting);
+        let taken: Vec<_> = std::iter::from_fn(|| queue.take(1)).map(|f| f.ppid).collect();
+        assert_eq!(taken, ppids);
     }
 
     #[test]

@@ -58,6 +58,15 @@ impl Histogram {
 
     /// Adds `n` to the count of a class.
     fn count_in(&mut self, octave: usize, class: usize, n: u64) {
+        match self.octaves.get_mut(octave) {
+            Some(Some(classes)) => classes[class] += n,
+            _ => self.count_first(octave, class, n),
+        }
+    }
+
+    /// The same for a class whose octave has no array yet.
+    #[cold]
+    fn count_first(&mut self, octave: usize, class: usize, n: u64) {
         if self.octaves.is_empty() {
             let number = (octave * CLASSES + class) as u16;
             match self.few.binary_search_by_key(&number, |(number, _)| *number) {
