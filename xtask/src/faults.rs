@@ -20,7 +20,7 @@ const SWITCH: &str = "WHIMBREL_FAULT";
 /// A fault may cause an endless loop; a timeout counts as a failure.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Content of the copy.
-const COPIED: &[&str] = &["Cargo.toml", "Cargo.lock", "crates", "xtask"];
+const COPIED: &[&str] = &["Cargo.toml", "Cargo.lock", "crates", "examples", "xtask"];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
