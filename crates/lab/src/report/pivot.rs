@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
-use super::table::{figure, short, table_of};
+use super::table::{MOST_FLOW_COLUMNS, figure, short, table_of};
 use super::{PointReport, Summaries};
 use crate::metric::{Metric, find_metric, metrics};
 use crate::text::text as text_of;
@@ -36,7 +36,7 @@ const USUAL_TABLES: usize = 3;
 /// Maximum number of points that are named below the table.
 const MOST_NAMED: usize = 4;
 
-/// Maximum number of flows with rows of their own.
+/// Maximum number of flows with rows of their own, unless `flow` is requested as an axis.
 const MOST_FLOWS: usize = 4;
 
 /// Terms in tables that need a definition, by metric.
@@ -136,6 +136,13 @@ pub fn tables(points: &[PointReport], view: &View, width: usize) -> Result<Strin
     if points.len() == 1 && view.by.is_empty() {
         let only: Option<Vec<usize>> = (!chosen.is_empty()).then(|| chosen.iter().map(|(place, _)| *place).collect());
         let (mut text, shown) = table_of(points, only.as_deref(), width);
+        let flows = first.flows.len();
+        if flows > MOST_FLOW_COLUMNS {
+            let _ = writeln!(
+                text,
+                "\n{flows} flows: the least, the median and the greatest value of a flow; `--by flow` shows every flow"
+            );
+        }
         text.push_str(&terms(&shown));
         return Ok(text);
     }
@@ -154,8 +161,13 @@ pub fn tables(points: &[PointReport], view: &View, width: usize) -> Result<Strin
             vec![keys.len() - 1]
         };
     }
-    let entries = entries(points, &metrics);
     let metric_key = keys.len() - 1;
+    let most = if columns.contains(&(metric_key - 1)) {
+        usize::MAX
+    } else {
+        MOST_FLOWS
+    };
+    let entries = entries(points, &metrics, most);
     let split = !columns.contains(&metric_key);
     let mut text = String::new();
     let labels: Vec<&str> = metrics.iter().map(|(_, metric)| metric.label).collect();
@@ -223,7 +235,8 @@ fn usual(points: &[PointReport], axes: usize) -> Vec<(usize, Metric)> {
         .collect()
 }
 
-fn entries(points: &[PointReport], metrics: &[(usize, Metric)]) -> Vec<Entry> {
+/// Returns the figures of all flows together, and of each one where there are 2 to `most` flows.
+fn entries(points: &[PointReport], metrics: &[(usize, Metric)], most: usize) -> Vec<Entry> {
     let mut entries = Vec::new();
     for point in points {
         let params: Vec<String> = point.params.iter().map(|(_, value)| text_of(value)).collect();
@@ -238,7 +251,7 @@ fn entries(points: &[PointReport], metrics: &[(usize, Metric)]) -> Vec<Entry> {
             }
         };
         push("all", &point.metrics, true);
-        if (2..=MOST_FLOWS).contains(&point.flows.len()) {
+        if (2..=most).contains(&point.flows.len()) {
             for (name, summaries) in &point.flows {
                 push(name, summaries, false);
             }
@@ -450,6 +463,25 @@ mod tests {
             "{text}"
         );
         assert_eq!(text.lines().count(), 1 + 6 + 2, "{text}");
+    }
+
+    #[test]
+    fn every_flow_is_shown_if_flow_is_an_axis() {
+        let mut points = points();
+        points.truncate(1);
+        points[0].flows = (0..MOST_FLOW_COLUMNS + 1)
+            .map(|number| (format!("f{number}"), points[0].metrics))
+            .collect();
+        let by = |axes: &[&str]| View {
+            metrics: vec!["goodput_mbps".to_owned()],
+            by: axes.iter().map(|axis| (*axis).to_owned()).collect(),
+        };
+        let text = tables(&points, &by(&["flow"]), 1000).expect("an axis");
+        assert!(text.contains(" all ") && text.contains("f12"), "{text}");
+        let text = tables(&points, &by(&["metric"]), 1000).expect("an axis");
+        assert!(!text.contains("f12"), "{text}");
+        let text = tables(&points, &by(&[]), 1000).expect("a table");
+        assert!(text.contains("greatest") && text.contains("\n13 flows: "), "{text}");
     }
 
     #[test]

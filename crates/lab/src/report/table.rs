@@ -3,9 +3,12 @@
 use comfy_table::{Cell, CellAlignment, Table, presets};
 
 use super::{PointReport, Summaries};
-use crate::metric::metrics;
+use crate::metric::{COUNT, metrics};
 use crate::stats::Summary;
 use crate::text::text;
+
+/// Maximum number of flows with a column of their own.
+pub(super) const MOST_FLOW_COLUMNS: usize = 12;
 
 /// A column: its heading and its figures.
 struct Column {
@@ -121,7 +124,11 @@ fn columns(points: &[PointReport]) -> Vec<Column> {
             });
         };
         push(heading(None), &point.metrics);
-        if point.flows.len() > 1 {
+        if point.flows.len() > MOST_FLOW_COLUMNS {
+            for (name, summaries) in spread(&point.flows) {
+                push(heading(Some(name)), &summaries);
+            }
+        } else if point.flows.len() > 1 {
             point
                 .flows
                 .iter()
@@ -129,6 +136,37 @@ fn columns(points: &[PointReport]) -> Vec<Column> {
         }
     }
     columns
+}
+
+/// Returns the least, the median and the greatest value of each metric among flows. They have no interval.
+fn spread(flows: &[(String, Summaries)]) -> [(&'static str, Summaries); 3] {
+    let sorted: [Vec<f64>; COUNT] = std::array::from_fn(|place| {
+        let mut means: Vec<f64> = flows
+            .iter()
+            .filter_map(|(_, summaries)| summaries[place].mean)
+            .collect();
+        means.sort_unstable_by(f64::total_cmp);
+        means
+    });
+    let at = |rank: &dyn Fn(&[f64]) -> Option<f64>| {
+        sorted.each_ref().map(|means| Summary {
+            mean: rank(means),
+            ci95: None,
+            n: means.len(),
+        })
+    };
+    [
+        ("least", at(&|means| means.first().copied())),
+        ("median", at(&median)),
+        ("greatest", at(&|means| means.last().copied())),
+    ]
+}
+
+/// Returns the median of sorted values, none of no values.
+fn median(sorted: &[f64]) -> Option<f64> {
+    let upper = sorted.get(sorted.len() / 2)?;
+    let lower = sorted.get((sorted.len() - 1) / 2)?;
+    Some(f64::midpoint(*lower, *upper))
 }
 
 /// Returns the last two steps of a path: `link.wifi.loss.rate` is `loss.rate`.
@@ -198,7 +236,6 @@ fn digits(mean: f64, ci95: f64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metric::COUNT;
 
     fn summary(mean: f64, ci95: f64, n: usize) -> Summary {
         Summary {
@@ -232,6 +269,29 @@ mod tests {
             ),
             "-"
         );
+    }
+
+    #[test]
+    fn many_flows_have_three_columns() {
+        let flow = |goodput: f64| {
+            let mut summaries = [summary(f64::NAN, f64::NAN, 0); COUNT];
+            summaries.iter_mut().for_each(|summary| summary.mean = None);
+            summaries[0] = summary(goodput, 0.1, 3);
+            ("f".to_owned(), summaries)
+        };
+        let flows: Vec<_> = [7.0, 1.0, 3.0, 4.0].into_iter().map(flow).collect();
+        let found = spread(&flows).map(|(name, summaries)| (name, summaries[0].mean, summaries[1].mean));
+        let expected = [("least", 1.0), ("median", 3.5), ("greatest", 7.0)];
+        assert_eq!(found, expected.map(|(name, goodput)| (name, Some(goodput), None)));
+        let point = |count: usize| PointReport {
+            params: Vec::new(),
+            runs: 3,
+            deterministic: false,
+            metrics: flows[0].1,
+            flows: flows.iter().cycle().take(count).cloned().collect(),
+        };
+        assert_eq!(columns(&[point(MOST_FLOW_COLUMNS)]).len(), MOST_FLOW_COLUMNS + 1);
+        assert_eq!(columns(&[point(MOST_FLOW_COLUMNS + 1)]).len(), 4);
     }
 
     #[test]

@@ -133,7 +133,7 @@ impl Cookie {
 #[derive(Clone)]
 pub(crate) struct CookieKey {
     current: Hmac<Sha256>,
-    previous: Option<Hmac<Sha256>>,
+    previous: Option<Box<Hmac<Sha256>>>,
     /// Number of the current key, modulo 256.
     generation: u8,
 }
@@ -160,7 +160,7 @@ impl CookieKey {
     /// Replaces the key (RFC 9260 §5.1.3 [9260:5.1.3-5]). Cookies signed with the previous key remain valid until the
     /// next replacement.
     pub(crate) fn rotate(&mut self, secret: [u8; 32]) {
-        self.previous = Some(core::mem::replace(&mut self.current, keyed(&secret)));
+        self.previous = Some(Box::new(core::mem::replace(&mut self.current, keyed(&secret))));
         self.generation = self.generation.wrapping_add(1);
     }
 

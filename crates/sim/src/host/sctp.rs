@@ -64,6 +64,16 @@ enum Phase {
     Closed,
 }
 
+/// Counters of the measurement window.
+#[derive(Debug)]
+enum Window {
+    Before,
+    /// The counters when it opened.
+    Open(AssociationStats),
+    /// What was counted in it.
+    Closed(AssociationStats),
+}
+
 /// One end of an SCTP flow.
 #[derive(Debug)]
 pub(crate) struct SctpEnd {
@@ -84,13 +94,10 @@ pub(crate) struct SctpEnd {
     shut: bool,
     closed: Option<CloseReason>,
     /// Counters of the association after its end.
-    last_stats: AssociationStats,
+    last_stats: Option<Box<AssociationStats>>,
     /// When new data first moved to another path, kept after the end of the association.
     last_switch: Option<Time>,
-    /// Counters when the measurement window opened, if it has.
-    opened_stats: Option<AssociationStats>,
-    /// Counters of the window, once it has ended.
-    window_stats: Option<AssociationStats>,
+    window: Window,
     trace: bool,
     truth: Arc<Truth>,
     /// Verdicts of one call to the endpoint, grouped by occasion.
@@ -145,10 +152,9 @@ impl SctpEnd {
             blocked: false,
             shut: false,
             closed: None,
-            last_stats: AssociationStats::default(),
+            last_stats: None,
             last_switch: None,
-            opened_stats: None,
-            window_stats: None,
+            window: Window::Before,
             trace: false,
             truth: setup.truth,
             occasions: Occasions::default(),
@@ -322,7 +328,7 @@ impl SctpEnd {
             && association.state() == State::Closed
         {
             // Its counters are removed with it.
-            self.last_stats = *association.stats();
+            self.last_stats = Some(Box::new(*association.stats()));
             self.last_switch = association.first_switch();
         }
         while let Some((id, event)) = self.endpoint.poll_event() {
@@ -502,9 +508,9 @@ impl SctpEnd {
 
     /// Returns the counters of the association up to now.
     pub(crate) fn stats(&self) -> AssociationStats {
-        self.id
-            .and_then(|id| self.endpoint.association(id))
-            .map_or(self.last_stats, |association| *association.stats())
+        let association = self.id.and_then(|id| self.endpoint.association(id));
+        let counted = association.map(|association| association.stats());
+        counted.or(self.last_stats.as_deref()).copied().unwrap_or_default()
     }
 
     /// Returns when new data first moved to another path.
@@ -515,20 +521,21 @@ impl SctpEnd {
 
     /// Handles the start of the measurement window.
     pub(crate) fn open_window(&mut self) {
-        self.opened_stats = Some(self.stats());
+        self.window = Window::Open(self.stats());
     }
 
     /// Handles the end of the measurement window.
     pub(crate) fn close_window(&mut self) {
-        self.window_stats = Some(self.window_stats());
+        self.window = Window::Closed(self.window_stats());
     }
 
     /// Returns the counters of the measurement window, up to now if it is still open; zero if it never opened.
     pub(crate) fn window_stats(&self) -> AssociationStats {
-        let since = |opened: &AssociationStats| crate::measure::stats_since(&self.stats(), opened);
-        self.window_stats
-            .or(self.opened_stats.as_ref().map(since))
-            .unwrap_or_default()
+        match &self.window {
+            Window::Before => AssociationStats::default(),
+            Window::Open(opened) => crate::measure::stats_since(&self.stats(), opened),
+            Window::Closed(counted) => *counted,
+        }
     }
 
     /// Returns whether the association has ended, or never existed.
