@@ -375,8 +375,8 @@ fn passes(package: &str, test: &str, fault: usize, binaries: &Binaries) -> Outco
             break status;
         }
         if start.elapsed() > TIME_LIMIT {
-            let _ = child.kill();
-            let _ = child.wait();
+            // With the programs that it has started.
+            process::end(&mut child);
             return Ok(false);
         }
         std::thread::sleep(Duration::from_millis(2));
