@@ -13,7 +13,7 @@ thread_local! {
 
 /// Makes room for a request of this length, and returns its place in memory.
 #[unsafe(no_mangle)]
-pub extern "C" fn reserve(length: usize) -> *const u8 {
+pub(crate) extern "C" fn reserve(length: usize) -> *const u8 {
     BUFFER.with_borrow_mut(|buffer| {
         buffer.clear();
         buffer.resize(length, 0);
@@ -23,7 +23,7 @@ pub extern "C" fn reserve(length: usize) -> *const u8 {
 
 /// Runs the request in the buffer, and returns the length of the answer that replaces it.
 #[unsafe(no_mangle)]
-pub extern "C" fn answer() -> usize {
+pub(crate) extern "C" fn answer() -> usize {
     BUFFER.with_borrow_mut(|buffer| {
         *buffer = crate::answer(&String::from_utf8_lossy(buffer)).into_bytes();
         buffer.len()
@@ -32,6 +32,6 @@ pub extern "C" fn answer() -> usize {
 
 /// Returns the place of the answer in memory.
 #[unsafe(no_mangle)]
-pub extern "C" fn place() -> *const u8 {
+pub(crate) extern "C" fn place() -> *const u8 {
     BUFFER.with_borrow(|buffer| buffer.as_ptr())
 }
