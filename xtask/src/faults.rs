@@ -27,6 +27,9 @@ pub(crate) struct Args {
     /// Only check that the list matches the sources, without building
     #[arg(long)]
     check: bool,
+    /// Only check the list and build the tests with all faults
+    #[arg(long)]
+    build: bool,
     /// Only faults of this requirement, such as 9.2-6
     requirement: Option<String>,
 }
@@ -98,7 +101,13 @@ pub(crate) fn run(args: &Args) -> Outcome {
         let batch = take_batch(&mut faults)?;
         write_copy(&batch)?;
         let binaries = build(&batch)?;
-        survivors.extend(try_batch(&batch, &binaries)?);
+        if !args.build {
+            survivors.extend(try_batch(&batch, &binaries)?);
+        }
+    }
+    if args.build {
+        say(&format!("{total} faults build; without --build their tests run"));
+        return Ok(());
     }
     say(&format!("{total} faults, {} undetected", survivors.len()));
     if survivors.is_empty() {
