@@ -74,8 +74,13 @@ pub(crate) fn scenario_error(error: &ScenarioError) -> Ended {
 }
 
 /// Returns a number with its noun, in the plural if needed.
-pub(crate) fn count(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+pub(crate) fn count<N: std::fmt::Display + PartialEq + From<u8>>(n: N, what: &str) -> String {
+    let end = match (n == N::from(1), what.ends_with('s')) {
+        (true, _) => "",
+        (false, true) => "es",
+        (false, false) => "s",
+    };
+    format!("{n} {what}{end}")
 }
 
 /// Returns the number of runs in words.

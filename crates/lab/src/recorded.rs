@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+/// Levels of folders between a folder of results and its files of runs.
+const DEPTH: usize = 3;
+
 /// Returns the file with this name in the folder, or the only one in the folders of runs below it. `setting` is the setting with
 /// which runs record it, for the error message.
 pub(crate) fn find(folder: &Path, name: &str, setting: &str) -> Result<PathBuf, String> {
@@ -14,12 +17,20 @@ pub(crate) fn find(folder: &Path, name: &str, setting: &str) -> Result<PathBuf, 
         paths.sort();
         paths
     };
-    let below = entries(&folder.join("runs")).into_iter().flat_map(|run| {
-        let mut all = vec![run.clone()];
-        all.extend(entries(&run));
-        all
-    });
+    // DIR/runs/POINT/SEED; the folder given may be any of them.
+    let mut below: Vec<PathBuf> = Vec::new();
+    let mut level = vec![folder.to_owned()];
+    for _ in 0..DEPTH {
+        level = level
+            .iter()
+            .flat_map(|folder| entries(folder))
+            .filter(|path| path.is_dir())
+            .collect();
+        below.extend_from_slice(&level);
+    }
+    below.sort();
     let found: Vec<PathBuf> = below
+        .iter()
         .map(|path| path.join(name))
         .filter(|path| path.is_file())
         .collect();

@@ -43,8 +43,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDR", value_delimiter = ',', required = true, value_parser = address::parse_peer)]
     to: Vec<SocketAddr>,
     /// File name at the receiver for the data read from standard input
-    #[arg(long, value_name = "NAME", default_value = "stdin")]
-    name: String,
+    ///
+    /// [default: stdin]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     /// Print one line of JSON for each file
     #[arg(long)]
     json: bool,
@@ -69,7 +71,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 
 async fn send(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failure> {
     args.options.association()?;
-    let entries = entries::list(&args.files, &args.name, console)?;
+    let stdin_name = stdin_name(args)?;
+    let entries = entries::list(&args.files, stdin_name, console)?;
     let interrupt = Interrupt::listen()?;
     let stack = args.toward.stack(&args.to, &args.options, 1)?;
     let connecting = args
@@ -83,7 +86,7 @@ async fn send(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failure> 
     let (mut files, mut bytes) = (0_u64, 0_u64);
     let report = |sent: &Sent| {
         files += 1;
-        bytes += sent.size;
+        bytes += sent.size - sent.from;
         console.say(if args.json {
             let seconds = start.elapsed().as_secs_f64();
             let line = json!({ "name": sent.name, "bytes": sent.size, "begin": sent.from, "sha256": hex(&sent.digest), "seconds": seconds });
@@ -128,6 +131,17 @@ async fn send(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failure> 
     }
     stack.wait_idle().await;
     Ok(())
+}
+
+/// Returns the name of standard input at the receiver.
+fn stdin_name(args: &Args) -> Result<&str, Failure> {
+    match &args.name {
+        Some(name) if args.files.iter().any(|file| file.as_os_str() == "-") => Ok(name),
+        None => Ok("stdin"),
+        Some(_) => Err(Failure::wrong_use(
+            "--name is for standard input (`-`); files have their own names at the receiver",
+        )),
+    }
 }
 
 /// Reports the end of the data to the receiver and shuts the association down; aborts it if that takes too long. Returns whether the

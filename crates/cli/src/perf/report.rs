@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::exchange::{News, Totals};
 use super::sample::{Interval, PathSample};
+use crate::output::count;
 use crate::transfer::failure::Failure;
 use crate::transfer::progress::bytes;
 
@@ -30,8 +31,9 @@ pub(crate) fn interval_lines(prefix: &str, what: &str, interval: &Interval) -> V
         })
         .collect();
     let sum = format!(
-        "  {} retransmissions, {} timeouts",
-        interval.retransmissions, interval.timeouts
+        "  {}, {}",
+        count(interval.retransmissions, "retransmission"),
+        count(interval.timeouts, "timeout")
     );
     lines.push(line(prefix, interval.start, interval.end, what, interval.bytes, &sum));
     lines

@@ -9,6 +9,7 @@ use super::exchange::{Totals, exchange};
 use super::plan::Plan;
 use super::protocol::{Frame, Start};
 use super::report;
+use crate::output::count;
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::interrupt::Interrupt;
@@ -53,8 +54,10 @@ impl Server {
                 self.console
                     .say(json!({ "peer": peer, "messages": messages, "bytes": bytes }).to_string());
             } else {
-                self.console
-                    .say(format!("{peer}: returned {messages} messages, {bytes} bytes"));
+                self.console.say(format!(
+                    "{peer}: returned {}, {bytes} bytes",
+                    count(messages, "message")
+                ));
             }
             return Some(Ok(()));
         }

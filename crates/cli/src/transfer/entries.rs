@@ -52,9 +52,8 @@ pub(crate) fn list(paths: &[PathBuf], stdin_name: &str, console: &Console) -> Re
             add_folder(path, name, &mut entries, console)?;
         } else if metadata.is_file() {
             // It may not be readable.
-            let size = File::open(path).and_then(|file| file.metadata());
-            let size = size.map_err(|e| cannot(path, &e))?.len();
-            entries.push(entry(Some(path.clone()), checked(name)?, Some(size), false));
+            let size = size_of(path).map_err(|e| cannot(path, &e))?;
+            entries.push(entry(Some(path.clone()), checked(name)?, size, false));
         } else {
             return Err(cannot(path, &"it is neither a regular file nor a folder"));
         }
@@ -87,6 +86,14 @@ fn entry(path: Option<PathBuf>, name: String, size: Option<u64>, is_folder: bool
     }
 }
 
+/// Returns the size of a file; none if only reading tells: files of proc(5) have content but no size.
+fn size_of(path: &Path) -> std::io::Result<Option<u64>> {
+    let mut file = File::open(path)?;
+    let size = file.metadata()?.len();
+    let is_unknown = size == 0 && file.read(&mut [0])? > 0;
+    Ok((!is_unknown).then_some(size))
+}
+
 /// Adds a folder and what is in it, in the order of names. Links and devices are left out.
 fn add_folder(path: &Path, name: String, entries: &mut Vec<Entry>, console: &Console) -> Result<(), Failure> {
     let mut waiting = vec![(path.to_owned(), name)];
@@ -103,8 +110,11 @@ fn add_folder(path: &Path, name: String, entries: &mut Vec<Entry>, console: &Con
             if kind.is_dir() {
                 folders.push((path, name));
             } else if kind.is_file() {
-                let size = item.metadata().map_err(|e| cannot(&path, &e))?.len();
-                entries.push(entry(Some(path), checked(name)?, Some(size), false));
+                let size = match item.metadata().map_err(|e| cannot(&path, &e))?.len() {
+                    0 => size_of(&path).map_err(|e| cannot(&path, &e))?,
+                    size => Some(size),
+                };
+                entries.push(entry(Some(path), checked(name)?, size, false));
             } else {
                 console.note(format!(
                     "warning: {} is left out: it is neither a regular file nor a folder",

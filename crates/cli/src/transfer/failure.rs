@@ -9,7 +9,8 @@ use crate::output::INTERRUPTED;
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    the file arrived with the right SHA-256 digest; recv without --once: ended by Ctrl-C between files
-  1    a file could not be read or written, or the other end refused it; or results could not be printed
+  1    a file could not be read or written, or the other end refused it; or results were lost
+       because standard output was not read
   2    wrong use of this command
   3    refused: no receiver listens at the address
   4    unreachable: the network has no route

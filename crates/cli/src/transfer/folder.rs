@@ -135,6 +135,9 @@ impl Folder {
     /// Creates the folder, checks that it is writable, and removes the partial files of receivers that have ended. Returns the
     /// number of removed files.
     pub(crate) fn open(path: &Path, interrupt: &Interrupt) -> io::Result<(Self, usize)> {
+        if path.exists() && !path.is_dir() {
+            return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder"));
+        }
         std::fs::create_dir_all(path)?;
         let mut removed = 0;
         let lock = File::open(path).ok();

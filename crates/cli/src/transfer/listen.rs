@@ -12,6 +12,7 @@ use super::console::Console;
 use super::failure::Failure;
 use super::interrupt::Interrupt;
 use super::options::Options;
+use crate::output;
 
 /// How long a peer may take to end the association.
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(10);
@@ -84,7 +85,8 @@ impl Unauthenticated {
         if count > self.known && is_due {
             let new = count - self.known;
             console.note(format!(
-                "warning: refused {new} packets of a sender that has another key, or none"
+                "warning: refused {} of a sender that has another key, or none",
+                output::count(new, "packet")
             ));
             (self.known, self.reported) = (count, Some(Instant::now()));
         }

@@ -49,7 +49,8 @@ pub(crate) async fn watch(association: &Association, console: &Console) -> std::
     let mut events = association.path_events();
     let mut outages = Outages::default();
     while let Some(event) = events.next().await {
-        if let Some(text) = outages.describe(&event) {
+        let has_others = association.paths().len() > 1;
+        if let Some(text) = outages.describe(&event, has_others) {
             let time = SystemTime::now()
                 .checked_sub(event.time.elapsed())
                 .unwrap_or(UNIX_EPOCH);
@@ -65,13 +66,14 @@ pub(crate) async fn watch(association: &Association, console: &Console) -> std::
 struct Outages(BTreeMap<(SocketAddr, SocketAddr), Instant>);
 
 impl Outages {
-    /// Takes in a change of a path; returns what is to be reported, if anything.
-    fn describe(&mut self, event: &PathEvent) -> Option<String> {
+    /// Takes in a change of a path; returns what is to be reported, if anything. `has_others`: there are other paths.
+    fn describe(&mut self, event: &PathEvent, has_others: bool) -> Option<String> {
         let path = (event.local, event.remote);
         let what = match event.change {
             PathChange::PotentiallyFailed => {
                 self.0.entry(path).or_insert(event.time);
-                "does not answer; data goes over other paths".to_owned()
+                let rest = if has_others { "; data goes over other paths" } else { "" };
+                format!("does not answer{rest}")
             }
             PathChange::Down => {
                 self.0.entry(path).or_insert(event.time);
@@ -129,13 +131,14 @@ mod tests {
         let start = Instant::now();
         let mut outages = Outages::default();
         let mut line = |millis, change| {
-            let text = outages.describe(&PathEvent {
+            let event = PathEvent {
                 time: start + Duration::from_millis(millis),
                 path: whimbrel::PathId(0),
                 local: "192.0.2.1:1".parse().expect("an address"),
                 remote: "192.0.2.2:2".parse().expect("an address"),
                 change,
-            })?;
+            };
+            let text = outages.describe(&event, millis < 200)?;
             Some(
                 text.strip_prefix("path 192.0.2.1:1 to 192.0.2.2:2 ")
                     .expect("its name")
@@ -143,9 +146,16 @@ mod tests {
             )
         };
         assert_eq!(line(0, PathChange::Confirmed), None, "its first confirmation");
-        assert!(line(100, PathChange::PotentiallyFailed).is_some());
+        assert_eq!(
+            line(100, PathChange::PotentiallyFailed).as_deref(),
+            Some("does not answer; data goes over other paths")
+        );
         assert_eq!(line(110, PathChange::Up).as_deref(), Some("works again after 0.0 s"));
-        assert!(line(200, PathChange::PotentiallyFailed).is_some());
+        assert_eq!(
+            line(200, PathChange::PotentiallyFailed).as_deref(),
+            Some("does not answer"),
+            "there is no other path"
+        );
         assert_eq!(line(5000, PathChange::Down).as_deref(), Some("has failed"));
         // A path that was down has to be confirmed again.
         assert_eq!(

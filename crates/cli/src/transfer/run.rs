@@ -10,7 +10,8 @@ use crate::interrupt::is_requested;
 use crate::output::FAILED;
 use crate::tunnel::lookups::MAX_THREADS;
 
-/// Runs the command to its end, prints its failure, and returns its exit code. Results that could not be printed are a failure too.
+/// Runs the command to its end, prints its failure, and returns its exit code. Results that were not printed
+/// because the output was not read are a failure too.
 pub(crate) fn block_on(console: &Console, command: impl Future<Output = Result<(), Failure>>) -> ExitCode {
     let outcome = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -14,7 +14,8 @@ use super::console::Console;
 use super::digest::{StopOnDrop, hash_all};
 use super::entries::{Content, Entry};
 use super::failure::Failure;
-use super::frame::{DATA_BYTES, DIGEST_BYTES, Frame};
+use super::frame::{DATA_BYTES, DIGEST_BYTES, Frame, visible};
+use super::progress::bytes;
 
 /// Pieces of a file read ahead of the network.
 const READ_AHEAD: usize = 16;
@@ -36,8 +37,15 @@ pub(crate) struct Sent {
 /// A piece of a file, or its end with the digest.
 enum Piece {
     Data(Bytes),
-    End([u8; DIGEST_BYTES]),
+    End(End),
     Failed(String),
+}
+
+/// The end of a file.
+struct End {
+    digest: [u8; DIGEST_BYTES],
+    /// There is more in the file than when its size was read.
+    has_grown: bool,
 }
 
 /// Sends everything and waits until the receiver has it. `report` hears of each file.
@@ -102,6 +110,11 @@ async fn hear(
                         return Err(Failure::file("the receiver answered what was not asked"));
                     }
                 }
+                Ok(Frame::Header(_)) => {
+                    return Err(Failure::file(
+                        "the other end is not `whimbrel recv`: it returned the offer",
+                    ));
+                }
                 Ok(_) => return Err(Failure::file("the receiver sent a message that only a sender may send")),
                 Err(what) => return Err(Failure::file(format!("the receiver sent {what}"))),
             }
@@ -153,7 +166,14 @@ async fn send_entry(
     bar.inc(from);
     let outcome = send_pieces(association, &mut pieces, &bar).await;
     bar.finish_and_clear();
-    let (digest, len) = outcome?;
+    let (End { digest, has_grown }, len) = outcome?;
+    if has_grown {
+        console.note(format!(
+            "warning: {} became longer while it was sent; the receiver has its first {}",
+            visible(&header.name),
+            bytes(from + len)
+        ));
+    }
     let _ = sent.send(Some(Sent {
         name: header.name,
         size: from + len,
@@ -216,12 +236,12 @@ fn hash_prefix(mut start: Start, len: u64, stop: &AtomicBool) -> std::io::Result
     Ok(start)
 }
 
-/// Sends the content. Returns its digest and the number of bytes sent.
+/// Sends the content. Returns its end and the number of bytes sent.
 async fn send_pieces(
     association: &Association,
     pieces: &mut mpsc::Receiver<Piece>,
     bar: &ProgressBar,
-) -> Result<([u8; DIGEST_BYTES], u64), Failure> {
+) -> Result<(End, u64), Failure> {
     let mut sent = 0;
     while let Some(piece) = pieces.recv().await {
         match piece {
@@ -231,7 +251,7 @@ async fn send_pieces(
                 bar.inc(len);
                 sent += len;
             }
-            Piece::End(digest) => return Ok((digest, sent)),
+            Piece::End(end) => return Ok((end, sent)),
             Piece::Failed(why) => return Err(Failure::file(why)),
         }
     }
@@ -267,8 +287,10 @@ fn read(start: Start, mut left: Option<u64>, pieces: &mpsc::Sender<Piece>) {
             return;
         }
     }
+    let has_grown = left == Some(0) && content.read(&mut [0]).is_ok_and(|len| len > 0);
+    let digest = hasher.finalize().into();
     // The digest of a transfer that has ended early is not used.
-    let _ = pieces.blocking_send(Piece::End(hasher.finalize().into()));
+    let _ = pieces.blocking_send(Piece::End(End { digest, has_grown }));
 }
 
 #[cfg(test)]
@@ -290,6 +312,14 @@ mod tests {
         let found: Vec<_> = std::iter::from_fn(|| pieces.try_recv().ok()).collect();
         assert!(matches!(&found[0], Piece::Data(data) if &data[..] == b"456789"));
         let whole: [u8; DIGEST_BYTES] = Sha256::digest(content).into();
-        assert!(matches!(&found[1], Piece::End(digest) if *digest == whole));
+        assert!(matches!(&found[1], Piece::End(end) if end.digest == whole && !end.has_grown));
+        let start = Start {
+            content: Box::new(content),
+            hasher: Sha256::new(),
+            from: 0,
+        };
+        read(start, Some(9), &pieces_in);
+        let grown = std::iter::from_fn(|| pieces.try_recv().ok()).last();
+        assert!(matches!(grown, Some(Piece::End(End { has_grown: true, .. }))));
     }
 }

@@ -22,6 +22,16 @@ fn tree(dir: &Path) -> PathBuf {
 }
 
 #[test]
+fn a_file_without_a_size_arrives_whole() {
+    // proc(5): its metadata have a size of 0.
+    let dir = tempfile::tempdir().unwrap();
+    let receiver = Receiver::start("127.0.0.1:0", dir.path(), &[]);
+    let sent = sender(&receiver.to(), Path::new("/proc/sys/kernel/ostype")).output_in_time();
+    assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
+    assert_eq!(std::fs::read(dir.path().join("ostype")).unwrap(), b"Linux\n");
+}
+
+#[test]
 fn a_folder_and_several_files_arrive() {
     let dir = tempfile::tempdir().unwrap();
     let (root, into) = (tree(dir.path()), dir.path().join("in"));
@@ -54,7 +64,13 @@ fn a_folder_and_several_files_arrive() {
         "{printed}"
     );
 
-    // Again: everything is there, and large files are not sent again.
+    // Again: everything is there, and large files are not sent again. Their bytes do not count.
+    let summed = sender(&receiver.to(), &root).arg(&other).output_in_time();
+    assert!(
+        text(&summed.stdout).contains("sent 4 files: 10 bytes in "),
+        "{}",
+        text(&summed.stdout)
+    );
     let again = sender(&receiver.to(), &root).arg(&other).arg("--json").output_in_time();
     assert_eq!(again.status.code(), Some(0), "{}", text(&again.stderr));
     let large = text(&again.stdout)

@@ -254,6 +254,13 @@ fn distinguishes_mistakes() {
         ),
         ("nonsense:x", &file, 2, "is not a UDP port"),
     ];
+    let named = sender(&closed, &file).args(["--name", "b"]).output_in_time();
+    assert_eq!(named.status.code(), Some(2));
+    assert!(
+        text(&named.stderr).contains("--name is for standard input"),
+        "{}",
+        text(&named.stderr)
+    );
     for (to, file, code, words) in cases {
         let sent = sender(to, file).output_in_time();
         let printed = text(&sent.stderr);
@@ -271,6 +278,16 @@ fn distinguishes_mistakes() {
         text(&unwritable.stderr).contains("cannot write into /proc/no/such"),
         "{}",
         text(&unwritable.stderr)
+    );
+    let no_folder = Command::new(WHIMBREL)
+        .args(["recv", "--listen", "127.0.0.1:0"])
+        .arg(&file)
+        .output_in_time();
+    assert_eq!(no_folder.status.code(), Some(1));
+    assert!(
+        text(&no_folder.stderr).contains("it is not a folder"),
+        "{}",
+        text(&no_folder.stderr)
     );
     let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let addr = taken.local_addr().unwrap().to_string();

@@ -153,7 +153,12 @@ pub fn tables(points: &[PointReport], view: &View, width: usize) -> Result<Strin
     };
     let mut keys: Vec<&str> = axes.clone();
     keys.extend([FLOW, METRIC]);
-    let mut columns: Vec<usize> = view.by.iter().filter_map(|name| find_axis(&keys, name)).collect();
+    let mut columns: Vec<usize> = Vec::new();
+    for column in view.by.iter().filter_map(|name| find_axis(&keys, name)) {
+        if !columns.contains(&column) {
+            columns.push(column);
+        }
+    }
     if columns.is_empty() {
         columns = if axes.len() > 1 {
             vec![axes.len() - 1]

@@ -83,7 +83,8 @@ pub(crate) fn plots(
 ) -> Result<Vec<Plot>, ReportError> {
     if let Some(unknown) = options.metrics.iter().find(|name| find_metric(name).is_none()) {
         let known: Vec<_> = metrics().map(|metric| metric.name).collect();
-        let hint = whimbrel_scenario::word_hint(unknown, &known, "metrics").unwrap_or_default();
+        let hint = whimbrel_scenario::word_hint(unknown, &known, "metrics");
+        let hint = hint.unwrap_or_else(|| "`whimbrel metrics` lists them".to_owned());
         return Err(ReportError::NoFigure(format!("there is no metric `{unknown}`; {hint}")));
     }
     let mut plots = Vec::new();
@@ -119,10 +120,12 @@ fn metric_plots(
             let place = points.axes.iter().position(fits);
             let known: Vec<_> = points.axes.iter().map(|axis| axis.name.as_str()).collect();
             Some(place.ok_or_else(|| {
-                ReportError::NoFigure(format!(
-                    "there is no axis `{name}`; the swept fields are: {}",
-                    known.join(", ")
-                ))
+                let known = if known.is_empty() {
+                    "nothing is swept".to_owned()
+                } else {
+                    format!("the swept fields are: {}", known.join(", "))
+                };
+                ReportError::NoFigure(format!("there is no axis `{name}`; {known}"))
             })?)
         }
     };

@@ -17,7 +17,7 @@ use whimbrel_sim::topology::Topology;
 
 use super::{Args, default_from, default_to, report};
 use crate::interrupt::listen;
-use crate::output::{Ended, FAILED, Outcome, WRONG_USE, fail, note, print, scenario_error};
+use crate::output::{Ended, FAILED, Outcome, WRONG_USE, count, fail, note, print, scenario_error};
 
 /// The longest time between two looks at the network: about 20 packets at 1 Gbit/s.
 const MOST_GRAIN: Duration = Duration::from_micros(250);
@@ -185,7 +185,8 @@ fn check_count(option: &str, given: usize, links: usize, node: &str) -> Outcome 
     if given == links {
         return Ok(());
     }
-    let message = format_args!("{option} has {given} addresses; the flow uses {links} links at node \"{node}\"");
+    let (given, links) = (count(given, "address"), count(links, "link"));
+    let message = format_args!("{option} has {given}; the flow uses {links} at node \"{node}\"");
     Err(fail(WRONG_USE, message))
 }
 
