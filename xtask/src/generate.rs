@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{Outcome, bundle, pages, picture, process, requirements, root, say};
+use crate::{Outcome, bundle, pages, picture, process, reference, requirements, root, say};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -18,6 +18,7 @@ type Make = fn() -> Outcome<String>;
 
 const FILES: &[(&str, Make)] = &[
     ("docs/scenario.schema.json", || whimbrel(&["schema"])),
+    ("docs/reference.md", reference::page),
     ("docs/metrics.md", || whimbrel(&["metrics", "--markdown"])),
     ("docs/rfc9260-requirements.md", requirements::table),
     ("docs/demo.svg", picture::demo),

@@ -9,6 +9,8 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 
 use crate::generate::{read, update, whimbrel};
+use crate::inline::{cell, toml};
+use crate::reference::Examples;
 use crate::uses::{Key, Uses};
 use crate::{Outcome, root};
 
@@ -90,6 +92,7 @@ pub(crate) fn pages(check: bool, stale: &mut Vec<String>) -> Outcome {
     let text = whimbrel(&["schemes", "--json"])?;
     let registry: Registry = serde_json::from_str(&text).map_err(|e| format!("whimbrel schemes --json: {e}"))?;
     let uses = Uses::of_studies()?;
+    let examples = Examples::read()?;
     let plots = tempfile::tempdir().map_err(|e| format!("no folder for plots: {e}"))?;
     let runs = Runs::of(&plot(COMMON, plots.path())?)?;
     let mut pages = vec![Generated {
@@ -105,10 +108,12 @@ pub(crate) fn pages(check: bool, stale: &mut Vec<String>) -> Outcome {
             name: format!("docs/parts/{}/README.md", slot.slot),
             text: slot.table(),
         });
-        pages.extend(slot.parts.iter().map(|part| Generated {
-            name: format!("docs/parts/{}/{}.md", slot.slot, part.name),
-            text: part.section(slot, &registry, &uses),
-        }));
+        for part in &slot.parts {
+            pages.push(Generated {
+                name: format!("docs/parts/{}/{}.md", slot.slot, part.name),
+                text: part.section(slot, &registry, &uses, &examples)?,
+            });
+        }
     }
     complete(&registry, &pages)?;
     for page in &pages {
@@ -219,7 +224,7 @@ impl Slot {
 }
 
 impl Part {
-    fn section(&self, slot: &Slot, registry: &Registry, uses: &Uses) -> String {
+    fn section(&self, slot: &Slot, registry: &Registry, uses: &Uses, examples: &Examples) -> Outcome<String> {
         let mut text = format!("\n## Source\n\n{}\n\n## Parameters\n\n", sentence(&self.source));
         if self.parameters.is_empty() {
             text.push_str("None.\n\n");
@@ -239,7 +244,10 @@ impl Part {
             }
             text.push('\n');
         }
-        let _ = writeln!(text, "```toml\n[flow.sctp]\n{}\n```\n", self.snippet(&slot.slot));
+        for snippet in self.snippets(&slot.slot, examples)? {
+            let beside = examples.beside(&slot.slot, &self.name);
+            let _ = writeln!(text, "```toml\n[flow.sctp]\n{beside}{snippet}\n```\n");
+        }
         let schemes = registry
             .schemes
             .iter()
@@ -257,20 +265,36 @@ impl Part {
         let mut keys: Vec<Key> = vec![(field, self.name.clone())];
         keys.extend(schemes.into_iter().map(|name| ("scheme", name.clone())));
         studies(&mut text, uses, &keys, "../../..");
-        text
+        Ok(text)
     }
 
-    /// Returns the part as it stands in a scenario, with its defaults.
-    fn snippet(&self, slot: &str) -> String {
+    /// Returns the part as it stands in a scenario: with its defaults, and with the parameters that have none.
+    fn snippets(&self, slot: &str, examples: &Examples) -> Outcome<Vec<String>> {
         let parameters = self.parameters.iter();
         let set: Vec<_> = parameters
             .filter_map(|parameter| Some(format!("{} = {}", parameter.name, inline(parameter.default.as_ref()?))))
             .collect();
-        if set.is_empty() {
+        let mut snippets = vec![if set.is_empty() {
             format!("{slot} = \"{}\"", self.name)
         } else {
             format!("{slot} = {{ kind = \"{}\", {} }}", self.name, set.join(", "))
+        }];
+        let given = examples.of_part(slot, &self.name);
+        let mut without = self.parameters.iter().filter(|parameter| parameter.default.is_none());
+        if let Some(missing) =
+            without.find(|parameter| !given.iter().any(|values| values.contains_key(&parameter.name)))
+        {
+            return Err(format!(
+                "docs/parts/{slot}/{}.md: the parameter `{}` has no example: give one in xtask/reference.toml",
+                self.name, missing.name
+            ));
         }
+        for values in given {
+            let mut table = values.clone();
+            table.insert("kind".to_owned(), self.name.clone().into());
+            snippets.push(format!("{slot} = {}", toml(&table.into())));
+        }
+        Ok(snippets)
     }
 }
 
@@ -373,32 +397,12 @@ fn tutorials(check: bool, stale: &mut Vec<String>) -> Outcome {
     Ok(())
 }
 
-/// Returns a text as a cell of a table.
-fn cell(text: &str) -> String {
-    text.split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
-        .replace('|', "\\|")
-}
-
 fn sentence(text: &str) -> String {
     format!("{}.", text.trim_end_matches('.'))
 }
 
 /// Returns a JSON value as TOML on one line.
 fn inline(json: &str) -> String {
-    fn toml(value: &Json) -> String {
-        match value {
-            Json::Object(fields) => {
-                let fields: Vec<_> = fields
-                    .iter()
-                    .map(|(name, value)| format!("{name} = {}", toml(value)))
-                    .collect();
-                format!("{{ {} }}", fields.join(", "))
-            }
-            other => other.to_string(),
-        }
-    }
     serde_json::from_str(json).map_or_else(|_| json.to_owned(), |value| toml(&value))
 }
 
@@ -412,15 +416,5 @@ mod tests {
         let new = inserted("page", old, "new\n").unwrap();
         assert_eq!(new, "# Page\n\n<!-- generated -->\nnew\n<!-- end -->\nafter\n");
         assert!(inserted("page", "# Page\n", "new\n").is_err());
-    }
-
-    #[test]
-    fn writes_defaults_as_toml() {
-        assert_eq!(inline("0.05"), "0.05");
-        assert_eq!(inline("\"10 s\""), "\"10 s\"");
-        assert_eq!(
-            inline("{\"cycle\":220,\"returns\":false}"),
-            "{ cycle = 220, returns = false }"
-        );
     }
 }

@@ -20,7 +20,7 @@ pub enum TransmissionRetransmit {
     OnePerRtt,
 }
 
-/// How the timer backs off when it goes off again.
+/// How the retransmission timeout changes when it expires again.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(
     feature = "config",
@@ -39,35 +39,35 @@ pub enum BackOff {
 overridable! {
     /// The recovery of a transport.
     Recovery,
-    /// Changes to the recovery that a scheme brings.
+    /// Changes to the recovery that a scheme brings. Absent fields have the scheme's values.
     RecoveryChanges {
         /// What is sent again after missing reports for packets whose loss was judged a transmission error.
         transmission_retransmit: TransmissionRetransmit = TransmissionRetransmit::Standard,
-        /// A packet sent again by fast retransmit may be declared lost by missing reports again (Caro et al. 2002, multiple fast
+        /// Whether a packet sent again by fast retransmit may be declared lost by missing reports again (Caro et al. 2002, multiple fast
         /// retransmit), instead of waiting for the timeout.
         multiple_fast_retransmit: bool = false,
-        /// Each acknowledgement that makes packets count as lost by congestion reduces the window, also where that has happened already in
+        /// Whether each acknowledgement that makes packets count as lost by congestion reduces the window, also if it was reduced already in
         /// this window of data: RFC 2960 as it was written, before RFC 4460 gave it fast recovery (Ye 2004, 5.4.2). SCTP only.
         reduce_at_each_loss: bool = false,
-        /// After a timeout judged a transmission error, a HEARTBEAT probes the path before data is sent again (Ye 2004, 5.3).
+        /// Whether, after a timeout judged a transmission error, a HEARTBEAT probes the path before data is sent again (Ye 2004, 5.3).
         probe_after_timeout: bool = false,
-        /// How the timer backs off when it goes off again.
+        /// How the retransmission timeout changes when it expires again.
         back_off: BackOff = BackOff::Exponential,
         /// RTO.Min while losses are judged transmission errors (Ye 2004, 5.3), 1 ms to RTO.Min; 0 s leaves RTO.Min as it is.
         loss_rto_min: Span = Span::ZERO,
-        /// A timeout after which data that was outstanding is acknowledged before anything of it was sent again was spurious: what it
-        /// changed is taken back (Ye 2004, 5.3).
+        /// Whether the effects of a spurious timeout are undone: one after which outstanding data is acknowledged before any of it was
+        /// retransmitted (Ye 2004, 5.3).
         cancel_spurious: bool = false,
-        /// A timeout judged a transmission error leaves the window as it is.
+        /// Whether a timeout judged a transmission error leaves the window unchanged.
         keep_window_on_transmission_timeout: bool = false,
-        /// Small-window recovery (Ye 2004, 3.4): where the window is too small for a fast retransmit, the lowest packet outstanding is
-        /// sent again once as soon as the highest one is acknowledged by a gap.
+        /// Small-window recovery (Ye 2004, 3.4): if the window is too small for a fast retransmit, the lowest outstanding packet is
+        /// retransmitted once as soon as the highest one is acknowledged by a gap.
         small_window: bool = false,
-        /// Early retransmit: where too little is outstanding for enough missing reports, fewer are enough (after RFC 5827 and
+        /// Early retransmit: if too few packets are outstanding for the required missing reports, fewer reports suffice (after RFC 5827 and
         /// RFC 8985).
         early_retransmit: bool = false,
         /// Heartbeat after timeout (Caro et al. 2004): a path that timed out, and whose data goes to another one, gets a HEARTBEAT at
-        /// once, so that its round-trip time and its errors are known soon.
+        /// once, which measures its round-trip time and counts its errors early.
         heartbeat_after_timeout: bool = false,
         /// Tail-loss probe: after two round-trip times of silence the last packet is sent again, so that missing reports come
         /// before a timeout (after RFC 8985 §7).

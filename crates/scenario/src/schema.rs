@@ -45,7 +45,9 @@ pub fn schema() -> Value {
             required.append(own);
         }
     }
-    properties.insert("sweep".into(), sweep.to_value());
+    let mut sweep = sweep.to_value();
+    sweep["description"] = "Fields that take several values, one for each point.".into();
+    properties.insert("sweep".into(), sweep);
     root.insert("properties".into(), properties.into());
     root.insert("required".into(), required.into());
     root.insert("additionalProperties".into(), false.into());

@@ -27,8 +27,8 @@ impl Accounting {
     }
 }
 
-/// Where lost data is sent again when there is more than one path. Paths that are not active are passed over while another one is; of
-/// equals the first is taken. A redundant distribution sends it again where it was lost, whatever is chosen here.
+/// The path on which lost data is retransmitted if there are several. Inactive paths are skipped while another path is active; of equal
+/// paths the first is used. A redundant distribution always retransmits on the path of the loss.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(
     feature = "config",
@@ -47,7 +47,7 @@ pub enum RetransmitPath {
     LargestCwnd,
     /// On the active path with the largest slow-start threshold (RTX-SSTHRESH).
     LargestSsthresh,
-    /// On the active path that has lost the smallest share of its packets of late (RTX-LOSSRATE).
+    /// On the active path that has lost the smallest fraction of its recent packets (RTX-LOSSRATE).
     LowestLoss,
     /// On the active path with the lowest smoothed round-trip time.
     LowestRtt,
@@ -70,7 +70,7 @@ impl RetransmitPath {
     ];
 }
 
-/// Which way SACKs go when the peer has more than one address.
+/// The path of SACKs if the peer has more than one address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(
     feature = "config",
@@ -97,14 +97,15 @@ pub enum SackPath {
     serde(rename_all = "kebab-case")
 )]
 pub enum BufferSplit {
-    /// It may.
+    /// One path may fill the buffers.
     #[default]
     None,
-    /// Of the send buffer each path gets an equal part: what was sent there and still lies in the buffer, acknowledged by a gap or not
+    /// Each path gets an equal part of the send buffer. Data that was sent there counts until it leaves the buffer, also if a gap ack
+    /// block acknowledges it
     /// (Dreibholz, Becke, Rathgeb and Tuexen 2010).
     Sender,
-    /// Of the peer's receive buffer, as far as it is free or in flight, each path gets an equal part: no more may be in flight there.
+    /// Each path gets an equal part of the peer's receive buffer, the free part and the data in flight: the limit of its data in flight.
     Receiver,
-    /// Both.
+    /// Both limits.
     Both,
 }

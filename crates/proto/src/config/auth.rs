@@ -10,16 +10,16 @@ use whimbrel_wire::ChunkType;
 )]
 #[cfg_attr(feature = "config", serde(default, deny_unknown_fields))]
 pub struct AuthConfig {
-    /// Offers authentication although no other setting requires it. Dynamic addresses, `chunks` and `key` imply it. A peer without
+    /// Whether authentication is offered although no other setting requires it. Dynamic addresses, `chunks` and `key` imply it. A peer without
     /// authentication is accepted unless `chunks` or `key` is set; then it is refused.
     pub enabled: bool,
-    /// Types of chunks, by number, that are accepted only if authenticated. With dynamic addresses, ASCONF and ASCONF-ACK are included.
+    /// Types of chunks, by number, that are accepted only if authenticated; up to 128. With dynamic addresses, ASCONF and ASCONF-ACK are included.
     /// INIT (1), INIT ACK (2), SHUTDOWN COMPLETE (14) and AUTH (15) are not allowed.
     pub chunks: Vec<u8>,
-    /// Endpoint pair shared key of up to 128 bytes, the same at both ends. As text, or as `hex:` and two digits for each byte. Without a
+    /// Endpoint pair shared key of up to 128 bytes, the same at both ends: as text, or as `hex:` and two digits for each byte. Without a
     /// key, AUTH protects only against attackers that did not see the handshake.
     pub key: String,
-    /// Identifier of that key.
+    /// Identifier of the shared key, the same at both ends, 0 to 65535.
     pub key_id: u16,
 }
 

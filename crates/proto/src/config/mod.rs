@@ -35,6 +35,10 @@ fn is_false(value: &bool) -> bool {
 )]
 // [9260:16-1]
 #[cfg_attr(feature = "config", serde(default, deny_unknown_fields))]
+#[cfg_attr(
+    feature = "config",
+    schemars(description = "Parameters of both ends of an SCTP association.")
+)]
 pub struct AssociationConfig {
     /// Edition of the standard, `rfc9260`, `rfc4960` or `rfc2960`, or the rules of ns-2.35, `ns2`.
     pub preset: Preset,
@@ -42,22 +46,24 @@ pub struct AssociationConfig {
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "RuleChanges::is_default"))]
     pub rules: RuleChanges,
     /// Number of outbound streams to request, 1 to 65535.
+    #[cfg_attr(feature = "config", schemars(range(min = 1, max = 65535)))]
     pub outbound_streams: u16,
     /// Number of streams on which the peer may send, 1 to 65535.
+    #[cfg_attr(feature = "config", schemars(range(min = 1, max = 65535)))]
     pub max_inbound_streams: u16,
     /// Receive buffer in bytes, advertised as a_rwnd: 1500, or the MTU if that is less, to 1 GiB. INIT announces at least 1500, as RFC 9260
     /// §3.3.2 requires. Several paths reach the sum of their rates if the buffer holds this sum times the longest round-trip time; the
     /// default of 1 MiB suffices for 20 Mbit/s and 400 ms.
     pub recv_buffer: u32,
     /// Automatic tuning: the receive buffer starts with `recv_buffer` and grows to a multiple of the data that the application reads in a
-    /// round-trip time, up to this many bytes (at most 1 GiB) and the endpoint's memory for buffers. Absent, or not above `recv_buffer`:
+    /// round-trip time, up to this many bytes (1500 to 1 GiB) and the endpoint's memory for buffers. Absent, or not above `recv_buffer`:
     /// the size is fixed.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub recv_buffer_max: Option<u32>,
     /// Send buffer in bytes, for messages waiting or not acknowledged: 1500, or the MTU if that is less, to 1 GiB.
     pub send_buffer: u32,
     /// Automatic tuning: the send buffer starts with `send_buffer` and grows to a multiple of the congestion windows, up to this many bytes
-    /// (at most 1 GiB) and the endpoint's memory for buffers. Absent, or not above `send_buffer`: the size is fixed.
+    /// (1500 to 1 GiB) and the endpoint's memory for buffers. Absent, or not above `send_buffer`: the size is fixed.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub send_buffer_max: Option<u32>,
     /// Maximum length in bytes of a received message, 1 to 4294967295. The association is aborted when the received parts exceed it.
@@ -65,81 +71,94 @@ pub struct AssociationConfig {
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub max_message: Option<u32>,
     /// Path MTU in bytes, which no IP packet exceeds. 512 to 65535.
+    #[cfg_attr(feature = "config", schemars(range(min = 512, max = 65535)))]
     pub mtu: u16,
-    /// RTO.Initial: retransmission timeout before the first measurement; 1 s, with the older presets 3 s.
+    /// RTO.Initial: retransmission timeout before the first measurement, RTO.Min to RTO.Max. Absent: 1 s, with the older presets 3 s.
     pub rto_initial: Option<Span>,
     /// RTO.Min: minimum retransmission timeout, 1 ms to RTO.Max.
     pub rto_min: Span,
-    /// RTO.Max: maximum retransmission timeout.
+    /// RTO.Max: maximum retransmission timeout, 1 ms to 24 h.
     pub rto_max: Span,
-    /// RTO.Alpha: weight of a new round-trip time in SRTT, between 0 and 1.
+    /// RTO.Alpha: weight of a new round-trip time in SRTT, above 0 and up to 1.
     pub rto_alpha: f64,
-    /// RTO.Beta: weight of a new deviation in RTTVAR, between 0 and 1.
+    /// RTO.Beta: weight of a new deviation in RTTVAR, above 0 and up to 1.
     pub rto_beta: f64,
     /// Max.Burst: maximum number of packets of new data sent at once; 0: no limit.
     pub max_burst: u32,
-    /// Association.Max.Retrans: consecutive retransmissions over all paths after which the peer is unreachable.
+    /// Association.Max.Retrans: consecutive retransmissions over all paths after which the peer is unreachable, 0 to 255.
+    #[cfg_attr(feature = "config", schemars(range(min = 0, max = 255)))]
     pub association_max_retrans: u32,
-    /// Path.Max.Retrans: consecutive retransmissions after which a path is inactive.
+    /// Path.Max.Retrans: consecutive retransmissions after which a path is inactive, 0 to 255.
+    #[cfg_attr(feature = "config", schemars(range(min = 0, max = 255)))]
     pub path_max_retrans: u32,
-    /// Consecutive retransmissions after which a path is potentially failed (PFMR, RFC 7829); absent: never.
+    /// Consecutive retransmissions after which a path is potentially failed (PFMR, RFC 7829), 0 to
+    /// `path_max_retrans`. Absent: never.
+    #[cfg_attr(feature = "config", schemars(range(min = 0, max = 255)))]
     pub potentially_failed_max_retrans: Option<u32>,
-    /// Max.Init.Retransmits: maximum number of retransmissions of INIT or COOKIE ECHO.
+    /// Max.Init.Retransmits: maximum number of retransmissions of INIT or COOKIE ECHO, 0 to 255.
+    #[cfg_attr(feature = "config", schemars(range(min = 0, max = 255)))]
     pub max_init_retransmits: u32,
-    /// HB.interval: time between heartbeats on an idle path, in addition to its RTO; 0 s disables heartbeats.
+    /// HB.interval: time between heartbeats on an idle path, in addition to its RTO, up to 24 h. 0 s disables heartbeats.
     pub hb_interval: Span,
-    /// HB.Max.Burst: maximum number of heartbeats sent at once, at least 1.
+    /// HB.Max.Burst: maximum number of heartbeats sent at once, 1 to 255.
+    #[cfg_attr(feature = "config", schemars(range(min = 1, max = 255)))]
     pub hb_max_burst: u32,
     /// SACK.Delay: maximum delay of an acknowledgement that waits for a second packet, at most 500 ms.
     pub sack_delay: Span,
-    /// Number of packets received before a SACK is sent: 1 acknowledges each packet, 2 is the standard.
+    /// Number of packets received before a SACK is sent, 1 to 255: 1 acknowledges each packet, 2 is the standard.
+    #[cfg_attr(feature = "config", schemars(range(min = 1, max = 255)))]
     pub sack_frequency: u32,
-    /// Number of missing reports that cause a fast retransmit: 3; with `rfc2960` and the schemes `ipcc` and `ipcc-retransmit` 4.
+    /// Number of missing reports that cause a fast retransmit, 1 to 255. Absent: 3; with `rfc2960` and the schemes `ipcc` and
+    /// `ipcc-retransmit` 4.
+    #[cfg_attr(feature = "config", schemars(range(min = 1, max = 255)))]
     pub missing_reports: Option<u32>,
-    /// Initial cwnd in bytes instead of the preset's rule.
+    /// Initial cwnd in bytes, 256 to 1 GiB. Absent: the preset's rule.
+    #[cfg_attr(feature = "config", schemars(range(min = 256, max = 1_073_741_824)))]
     pub initial_cwnd: Option<u32>,
-    /// Minimum ssthresh after a loss, in units of the preset (PMDCS or MTU): 4, with `rfc2960` 2.
+    /// Minimum ssthresh after a loss, in units of the preset (PMDCS or MTU), 1 to 1000. Absent: 4, with `rfc2960` 2.
+    #[cfg_attr(feature = "config", schemars(range(min = 1, max = 1000)))]
     pub min_ssthresh_mtus: Option<u32>,
-    /// Time without user data in either direction after which the association is shut down; absent: never.
+    /// Time without user data in either direction after which the association is shut down, 1 ms to 365 days. Absent:
+    /// never.
     pub autoclose: Option<Span>,
-    /// T5-shutdown-guard: maximum duration of a shutdown; absent: five times RTO.Max (RFC 9260 §9.2).
+    /// T5-shutdown-guard: maximum duration of a shutdown, 1 ms to 24 h. Absent: five times RTO.Max (RFC 9260 §9.2).
     pub shutdown_guard: Option<Span>,
     /// The scheme, a named combination of parts; the settings below change single parts of it.
     pub scheme: Scheme,
-    /// Decides whether a loss indicates congestion. A name, or a table with its `kind` and parameters; absent: the scheme's.
+    /// Decides whether a loss indicates congestion. A name, or a table with its `kind` and parameters. Absent: the scheme's.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub discriminator: Option<DiscriminatorSpec>,
-    /// Determines the congestion window. A name, or a table with its `kind` and parameters; absent: the scheme's.
+    /// Determines the congestion window. A name, or a table with its `kind` and parameters. Absent: the scheme's.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub window: Option<WindowSpec>,
     /// Changes to the scheme's recovery: what is retransmitted, when, and with which timer.
     pub recovery: RecoveryChanges,
-    /// Explicit congestion notification, used if the peer supports it: data is sent as ECT(0), and the receiver answers each marked packet
+    /// Whether explicit congestion notification is used, if the peer supports it: data is sent as ECT(0), and the receiver answers each marked packet
     /// with an ECNE chunk. Absent: the scheme's setting.
     pub ecn: Option<bool>,
-    /// ECN as in RFC 4960 appendix A: the receiver repeats ECNE with each SACK until a CWR arrives, and the sender sends CWR when it
+    /// Whether ECN is as in RFC 4960 appendix A: the receiver repeats ECNE with each SACK until a CWR arrives, and the sender sends CWR when it
     /// reduces its window. Both ends should use the same setting; requires `ecn`. Absent: the scheme's setting.
     pub ecn_cwr: Option<bool>,
-    /// The receiver echoes the congestion that routers indicate on every packet (ECI, congestion warning), if both ends support it. Absent:
+    /// Whether the receiver echoes the congestion that routers indicate on every packet (ECI, congestion warning), if both ends support it. Absent:
     /// the scheme's setting.
     pub eci: Option<bool>,
-    /// Packets of data carry the time at which they were sent (TIMESTAMP chunk, 12 bytes), and SACKs echo it together with the time of
+    /// Whether packets of data carry the time at which they were sent (TIMESTAMP chunk, 12 bytes), and SACKs echo it together with the time of
     /// arrival, if both ends support it. Absent: the scheme's setting.
     pub timestamps: Option<bool>,
-    /// The first slow start ends when round-trip times rise (HyStart++, RFC 9406), for the windows `standard` and `cubic`. Absent: the
+    /// Whether the first slow start ends when round-trip times rise (HyStart++, RFC 9406), for the windows `standard` and `cubic`. Absent: the
     /// window's default, which is off for `standard` and on for `cubic`. Over sockets it is on by default.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub hystart: Option<bool>,
-    /// Packets are spread over the round-trip time instead of following each acknowledgement. Absent: the scheme's setting.
+    /// Whether packets are spread over the round-trip time instead of following each acknowledgement. Absent: the scheme's setting.
     pub pacing: Option<bool>,
     /// The sequence numbers that drive congestion control. Absent: the scheme's setting.
     pub accounting: Option<Accounting>,
-    /// Selects the path for the next packet of new data. A name, or a table with its `kind` and parameters; absent: the scheme's.
+    /// Selects the path for the next packet of new data. A name, or a table with its `kind` and parameters. Absent: the scheme's.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub distribution: Option<DistributionSpec>,
     /// The path for retransmissions. Absent: the scheme's setting.
     pub retransmit_path: Option<RetransmitPath>,
-    /// Coupling of the congestion windows of the paths. A name, or a table with its `kind` and parameters; absent: the scheme's.
+    /// Coupling of the congestion windows of the paths. A name, or a table with its `kind` and parameters. Absent: the scheme's.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub coupling: Option<CouplingSpec>,
     /// Limits the share of the buffers that one path may use. Absent: the scheme's setting.
@@ -148,23 +167,31 @@ pub struct AssociationConfig {
     /// any other path if the acknowledgement is overdue. Lost data is not retransmitted on a path that has timed out while another path
     /// responds. Requires `accounting = "path"`. Absent: the scheme's setting, and true if new data is distributed with that accounting.
     pub opportunistic_retransmission: Option<bool>,
-    /// Halves the window of the path that the shared buffers wait for, once per round-trip time; if it is at its minimum, the path takes no
-    /// new data for a time. Absent: the scheme's setting, and true if new data is distributed with `accounting = "path"`.
+    /// Whether the window of the path that the shared buffers wait for is halved, once per round-trip time; at its minimum, the path takes
+    /// no new data for a time. Absent: the scheme's setting, and true if new data is distributed with `accounting = "path"`.
     pub penalise: Option<bool>,
-    /// Determines the state of each path and the path for data. A name, or a table with its `kind` and parameters; absent: the scheme's.
+    /// Determines the state of each path and the path for data. A name, or a table with its `kind` and parameters. Absent: the scheme's.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub path_policy: Option<PathPolicySpec>,
     /// Changes to the scheme's reporting: when and how the receiver reports received data.
     pub reporting: ReportingChanges,
-    /// After a stale-cookie error, requests a longer cookie life (Cookie Preservative).
+    /// Whether the endpoint requests a longer cookie life after a stale-cookie error (Cookie Preservative).
     pub extend_stale_cookie: bool,
-    /// One path for each local address, even if the peer has fewer addresses: a server with one address is reached over every interface.
+    /// Whether each local address has a path, even if the peer has fewer addresses: a server with one address is reached over every interface.
     /// Without it, a path belongs to an address of the peer (RFC 9260 §1.3), and further local addresses are not used for sending.
-    #[cfg_attr(feature = "config", serde(skip_serializing_if = "is_false"))]
+    #[cfg_attr(
+        feature = "config",
+        serde(skip_serializing_if = "is_false"),
+        schemars(extend("default" = false))
+    )]
     pub path_per_local_address: bool,
-    /// Allows addresses to be added and removed during the association, if the peer supports it (RFC 5061). The changes are authenticated
+    /// Whether addresses may be added and removed during the association, if the peer supports it (RFC 5061). The changes are authenticated
     /// (RFC 4895).
-    #[cfg_attr(feature = "config", serde(skip_serializing_if = "is_false"))]
+    #[cfg_attr(
+        feature = "config",
+        serde(skip_serializing_if = "is_false"),
+        schemars(extend("default" = false))
+    )]
     pub dynamic_addresses: bool,
     /// Authentication of chunks (RFC 4895).
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "AuthConfig::is_default"))]

@@ -50,40 +50,41 @@ pub enum HeartbeatTimer {
     serde(default, deny_unknown_fields)
 )]
 pub struct RuleChanges {
-    /// What counts towards the growth of the standard window in congestion avoidance: `every-ack` (`rfc9260`), `cumulative-advance` (`rfc4960`,
-    /// `rfc2960`) or `full-window` (`ns2`).
+    /// What counts towards the growth of the standard window in congestion avoidance. Absent: `every-ack` with `rfc9260`,
+    /// `cumulative-advance` with `rfc4960` and `rfc2960`, `full-window` with `ns2`.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub growth: Option<GrowthRule>,
-    /// Initial slow-start threshold in bytes: arbitrarily high (RFC 9260 §7.2.1), with `ns2` 65536.
+    /// Initial slow-start threshold in bytes, 512 to 4294967295. Absent: arbitrarily high (RFC 9260 §7.2.1), with `ns2` 65536.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub initial_ssthresh: Option<u32>,
-    /// Every fast retransmit sends one packet regardless of cwnd. Otherwise only the first one of a fast recovery does (RFC 9260 §7.2.4
-    /// item 3). False, with `ns2` true.
+    /// Whether every fast retransmit sends one packet regardless of cwnd. Otherwise only the first one of a fast recovery does (RFC 9260 §7.2.4
+    /// item 3). Absent: false, with `ns2` true.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub fast_retransmit_in_recovery: Option<bool>,
-    /// The loss of a chunk that was sent during fast recovery reduces cwnd before the recovery ends. False (RFC 9260 §7.2.4 item 6), with
-    /// `ns2` true.
+    /// Whether the loss of a chunk that was sent during fast recovery reduces cwnd before the recovery ends. Absent: false (RFC 9260
+    /// §7.2.4 item 6), with `ns2` true.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub new_data_begins_recovery: Option<bool>,
-    /// cwnd grows in fast recovery like outside of it, as in ns-2's CMT module. False (RFC 9260 §7.2.1), also with `ns2`.
+    /// Whether cwnd grows in fast recovery like outside of it, as in ns-2's CMT module. Absent: false (RFC 9260 §7.2.1), also with
+    /// `ns2`.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub growth_in_recovery: Option<bool>,
-    /// T3-rtx ends fast recovery. Otherwise cwnd does not grow after the timeout until the recovery's exit point is acknowledged. True,
-    /// with `ns2` false.
+    /// Whether T3-rtx ends fast recovery. Otherwise cwnd does not grow after the timeout until the recovery's exit point is acknowledged.
+    /// Absent: true, with `ns2` false.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub timeout_ends_recovery: Option<bool>,
-    /// A further T3-rtx timeout while cwnd is one packet lowers ssthresh again (RFC 9260 §7.2.3). True, with `ns2` false.
+    /// Whether a further T3-rtx timeout while cwnd is one packet lowers ssthresh again (RFC 9260 §7.2.3). Absent: true, with `ns2` false.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub repeated_timeout_lowers_ssthresh: Option<bool>,
-    /// The packet that closes the last gap is acknowledged at once (RFC 5681 §4.2). Otherwise its SACK is delayed like any other. True,
-    /// with `ns2` false.
+    /// Whether the packet that closes the last gap is acknowledged at once (RFC 5681 §4.2). Otherwise its SACK is delayed like any other.
+    /// Absent: true, with `ns2` false.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub sack_on_closed_gap: Option<bool>,
-    /// The receiver sends a SACK when the application frees enough of the buffer (RFC 9260 §6.2). Otherwise only SACKs for data report the
-    /// window. True, with `ns2` false.
+    /// Whether the receiver sends a SACK when the application frees enough of the buffer (RFC 9260 §6.2). Otherwise only SACKs for data
+    /// report the window. Absent: true, with `ns2` false.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub window_updates: Option<bool>,
-    /// The timer of heartbeats on idle paths: `path`, with `ns2` `association`.
+    /// The timer of heartbeats on idle paths. Absent: `path`, with `ns2` `association`.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub heartbeat_timer: Option<HeartbeatTimer>,
 }

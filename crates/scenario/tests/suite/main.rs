@@ -2,3 +2,4 @@
 
 mod errors;
 mod hostile;
+mod reference;

@@ -23,9 +23,9 @@ pub struct FlowConfig {
     /// The transport that carries it.
     #[serde(default)]
     pub kind: FlowKind,
-    /// The node that sends.
+    /// The node that sends. Required unless `pairs` is given.
     pub from: String,
-    /// The node that receives.
+    /// The node that receives. Required unless `pairs` is given.
     pub to: String,
     /// Links whose interfaces the sender uses, the first as primary. Default: all of the node's links, in their order in the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -40,6 +40,7 @@ pub struct FlowConfig {
     /// Width of the interval after `start` from which each seed draws the start time uniformly. This makes runs differ where
     /// nothing else is random.
     #[serde(default, skip_serializing_if = "is_none")]
+    #[schemars(extend("default" = "0 s"))]
     pub start_within: Span,
     /// When the sender stops offering messages. An SCTP flow then shuts its association down, a TCP flow sends its FIN. Default:
     /// never.
@@ -68,10 +69,11 @@ pub struct FlowConfig {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddressStep {
-    /// Time since the start of the run.
+    /// Time of the change, since the start of the run.
     pub at: Span,
     /// The end that changes: the node in `from`, or the node in `to`.
     #[serde(default, skip_serializing_if = "FlowEnd::is_sender")]
+    #[schemars(extend("default" = "sender"))]
     pub end: FlowEnd,
     /// Link whose interface is added.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -138,7 +140,7 @@ impl FlowKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TrafficConfig {
-    /// The pattern.
+    /// The pattern of the traffic.
     pub kind: TrafficKind,
     /// User data per message, 1 to 16 777 216 bytes; the mean if `message_sizes` is random.
     #[serde(default = "default_message_bytes")]
@@ -147,32 +149,33 @@ pub struct TrafficConfig {
     /// Whether all messages have the same length or exponentially distributed ones. With `exponential` and `poisson` traffic over `udp`,
     /// the queue of a link is an M/M/1 queue, apart from headers. `exponential` requires messages with boundaries: not `tcp`, not `file`.
     #[serde(default, skip_serializing_if = "is_constant")]
+    #[schemars(extend("default" = "constant"))]
     pub message_sizes: MessageSizes,
-    /// Number of streams, 1 to 65535. Messages use them in turn.
+    /// Number of streams, 1 to 65535; 1 over `tcp`. Messages use them in turn.
     #[serde(default = "default_streams")]
     #[schemars(range(min = 1, max = 65_535))]
     pub streams: u16,
-    /// Whether messages are delivered in the order of arrival (unordered).
+    /// Whether messages are delivered in the order of arrival instead of the order of sending (unordered). Not over `tcp`.
     #[serde(default)]
     pub unordered: bool,
-    /// User data per second: while sending (`cbr`, `on-off`), or on average (`poisson`).
+    /// User data per second, above 0 bit/s: while sending (`cbr`, `on-off`), or on average (`poisson`). Required by these kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Number of messages. Required by `messages`; limits the other kinds.
+    /// Number of messages, 1 or more. Required by `messages`, not allowed with `file`; limits the other kinds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub count: Option<u64>,
     /// The file to send (`file`). A relative path starts at the scenario's folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
-    /// Length in bytes of a generated file of random bytes, instead of `file` (`file`).
+    /// Length in bytes of a generated file of random bytes, 1 to 4294967296, instead of `file` (`file`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub file_bytes: Option<u64>,
-    /// Length of a burst (`on-off`).
+    /// Length of a burst, above 0 s; the mean if `periods` is `exponential` (`on-off`, required).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Span>,
-    /// Length of the pause between bursts (`on-off`).
+    /// Length of the pause between bursts, above 0 s; the mean if `periods` is `exponential` (`on-off`, required).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off: Option<Span>,
     /// Whether bursts and pauses have constant or exponentially distributed lengths (`on-off`).

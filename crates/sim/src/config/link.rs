@@ -23,10 +23,11 @@ pub struct NodeConfig {
     /// How the node moves. Default: it does not move.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mobility: Option<MobilityConfig>,
-    /// How late the timer of the node's SCTP endpoints and programs may be, 0 s to 100 ms. Paced packets leave in bursts of this duration, and more
-    /// after a pause. 0 s, the default, is an ideal timer, which spaces single packets. `send` and the library use 250 us on Linux
+    /// How late the timer of the node's SCTP endpoints and programs may be, 0 s to 100 ms. Paced packets leave in bursts of this duration,
+    /// and in longer ones after a pause. 0 s, the default, is an ideal timer, which spaces single packets. `send` and the library use 250 us on Linux
     /// and 1 ms elsewhere.
     #[serde(default, skip_serializing_if = "is_exact")]
+    #[schemars(extend("default" = "0 s"))]
     pub timer_granularity: Span,
 }
 
@@ -83,10 +84,10 @@ pub struct LinkConfig {
     pub name: Option<String>,
     /// The two nodes that the link connects. Forward is from the first to the second.
     pub between: [String; 2],
-    /// Rate of each direction. Required unless `trace` gives the rate.
+    /// Rate of each direction, 1 bit/s to 1000000 Gbit/s. Required unless `trace` gives the rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Propagation delay of each direction.
+    /// Propagation delay of each direction, up to 1 h.
     #[serde(default)]
     pub delay: Span,
     /// Largest IP packet in bytes, 68 to 65535. Larger packets are dropped.
@@ -113,7 +114,7 @@ pub struct LinkConfig {
     /// down are lost.
     #[serde(default)]
     pub schedule: Vec<ScheduleStep>,
-    /// Cost of the link in routing, 1 or more. Default: 1, which gives routes with the fewest hops.
+    /// Cost of the link in routing, 1 to 1 000 000. Default: 1, which gives routes with the fewest hops.
     #[serde(default = "default_cost")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub cost: u32,
@@ -137,10 +138,10 @@ fn default_cost() -> u32 {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DirectionConfig {
-    /// Rate.
+    /// Rate, 1 bit/s to 1000000 Gbit/s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Propagation delay.
+    /// Propagation delay, up to 1 h.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
     /// Largest IP packet in bytes, 68 to 65535.
@@ -171,10 +172,10 @@ pub struct DirectionConfig {
 pub enum JitterConfig {
     /// Uniformly distributed between two bounds.
     Uniform {
-        /// The smallest delay added.
+        /// Smallest additional delay, up to `max`.
         #[serde(default)]
         min: Span,
-        /// The largest delay added.
+        /// Largest additional delay, up to 1 h.
         max: Span,
         /// Whether packets may overtake each other. Otherwise a packet that would overtake is held back.
         #[serde(default)]
@@ -182,9 +183,9 @@ pub enum JitterConfig {
     },
     /// Normally distributed; negative values become zero.
     Normal {
-        /// The mean.
+        /// Mean additional delay, up to 1 h.
         mean: Span,
-        /// The standard deviation.
+        /// Standard deviation of the additional delay, up to 1 h.
         deviation: Span,
         /// Whether packets may overtake each other. Otherwise a packet that would overtake is held back.
         #[serde(default)]
@@ -192,7 +193,7 @@ pub enum JitterConfig {
     },
     /// Exponentially distributed.
     Exponential {
-        /// The mean.
+        /// Mean additional delay, up to 1 h.
         mean: Span,
         /// Whether packets may overtake each other. Otherwise a packet that would overtake is held back.
         #[serde(default)]
@@ -225,10 +226,10 @@ pub struct ScheduleStep {
     /// Whether the link is up from then on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up: Option<bool>,
-    /// Rate of each direction; not allowed for a direction with a trace.
+    /// Rate of each direction, 1 bit/s to 1000000 Gbit/s; not allowed for a direction with a trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Propagation delay of each direction.
+    /// Propagation delay of each direction, up to 1 h.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
     /// Loss models of each direction. An empty list means no losses.
@@ -246,10 +247,10 @@ pub struct ScheduleStep {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LinkValues {
-    /// Rate; not allowed for a direction with a trace.
+    /// Rate, 1 bit/s to 1000000 Gbit/s; not allowed for a direction with a trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Rate>,
-    /// Propagation delay.
+    /// Propagation delay, up to 1 h.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
     /// Loss models of the channel. An empty list means no losses.
@@ -345,7 +346,7 @@ fn check_loss(models: &[LossConfig]) -> Result<(), ConfigError> {
 pub struct ResolvedDirection {
     /// Rate; `None` if a trace gives it.
     pub rate: Option<Rate>,
-    /// Propagation delay.
+    /// Propagation delay, up to 1 h.
     pub delay: Span,
     /// Largest IP packet in bytes.
     pub mtu: u32,

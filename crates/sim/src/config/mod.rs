@@ -60,7 +60,7 @@ pub struct SimConfig {
     pub radio: Vec<RadioConfig>,
     /// Data sent over the network.
     pub flow: Vec<FlowConfig>,
-    /// Simulated time after which the run ends. If every SCTP and TCP flow is finite (a file, a number of messages, a stop time),
+    /// Simulated time after which the run ends, above 0 s. If every SCTP and TCP flow is finite (a file, a number of messages, a stop time),
     /// the run ends when the last of them is complete.
     #[serde(default = "default_duration")]
     pub duration: Span,
@@ -81,10 +81,10 @@ pub fn default_duration() -> Span {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MeasureConfig {
-    /// Start of the measurement window.
+    /// Start of the measurement window, before the end of the run.
     #[serde(default)]
     pub from: Span,
-    /// End of the measurement window. Default: the end of the run.
+    /// End of the measurement window, after `from`. Default: the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Span>,
     /// Time between two samples of a series (cwnd, queue length, goodput), at least 1 ms.

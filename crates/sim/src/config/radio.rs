@@ -30,16 +30,16 @@ pub struct ChannelConfig {
     /// How frames that overlap at a receiver corrupt each other.
     #[serde(default)]
     pub interference: Interference,
-    /// Transmit power of each radio in watts, above 0. Default: 0.281 838 15 W (24.5 dBm).
+    /// Transmit power of each radio in watts, 1e-9 to 1e6. Default: 0.281 838 15 W (24.5 dBm).
     #[serde(default = "default_power")]
     #[schemars(range(min = 0))]
     pub power: f64,
-    /// Distance in metres up to which frames can be decoded, above 0. Default: 250 m. It sets the receive threshold to the mean
+    /// Distance in metres up to which frames can be decoded, 0.1 to 1e6. Default: 250 m. It sets the receive threshold to the mean
     /// power at that distance.
     #[serde(default = "default_range")]
     #[schemars(range(min = 0))]
     pub range: f64,
-    /// Distance in metres up to which a transmission makes the medium busy, at least `range`. Default: 2.2 times `range`. It sets
+    /// Distance in metres up to which a transmission makes the medium busy, `range` to 1e6. Default: 2.2 times `range`. It sets
     /// the carrier-sense threshold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
@@ -60,8 +60,8 @@ pub struct ChannelConfig {
     #[serde(default)]
     #[schemars(range(min = 0, max = 1))]
     pub frame_loss: f64,
-    /// Additional losses in bursts. Each receiver has its own channel state, good or bad, which changes with time (`markov`) or
-    /// with each received frame (`gilbert-elliott`). Default: none.
+    /// Additional losses in bursts. Each receiver has its own channel state, good or bad, which changes with time (`markov`, `bursts`
+    /// with `time`) or with each received frame (`gilbert-elliott`, `bursts` with `packets`). Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bursts: Option<LossConfig>,
     /// Frames longer than this many bytes, including MAC header and checksum, use RTS and CTS, 0 to 65535. Default: 2347, which
@@ -95,6 +95,7 @@ pub struct ChannelConfig {
     /// Whether a station that received an RTS or a CTS answers it only if it senses no other signal, nor has sensed one for EIFS, as in
     /// ns-2. Default: false. IEEE 802.11 makes the CTS depend on the network allocation vector alone.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    #[schemars(extend("default" = false))]
     pub answer_if_idle: bool,
     /// Whether every rate above 1 Mbit/s of DSSS and 802.11b uses the short preamble (96 instead of 192 us).
     #[serde(default)]
@@ -187,13 +188,13 @@ pub enum Interference {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EnergyConfig {
-    /// While transmitting, 0 or more. Default: 1.65 W.
+    /// Power while transmitting in watts, 0 or more.
     #[schemars(range(min = 0))]
     pub transmit: f64,
-    /// While receiving, 0 or more. Default: 1.4 W.
+    /// Power while receiving in watts, 0 or more.
     #[schemars(range(min = 0))]
     pub receive: f64,
-    /// Otherwise, 0 or more. Default: 1.15 W.
+    /// Power while neither transmitting nor receiving in watts, 0 or more.
     #[schemars(range(min = 0))]
     pub idle: f64,
 }
@@ -217,14 +218,14 @@ pub struct RadioConfig {
     /// between them. In a scenario file, `*` stands for the node's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The node, which needs a `position`. In a scenario file, `n*` creates a radio for each node whose name matches.
+    /// Name of the radio's node, which needs a `position`. In a scenario file, `n*` creates a radio for each node whose name matches.
     pub node: String,
-    /// The channel.
+    /// Name of the radio's channel.
     pub channel: String,
     /// Number of addresses, 1 to 4. Default: 1. More than one requires `routing = "dsr"`: packets between the second addresses use
     /// a route that is node-disjoint from the route between the first addresses, if DSR knows one, and so on.
     #[serde(default = "default_addresses", skip_serializing_if = "is_default_addresses")]
-    #[schemars(range(min = 1, max = 4))]
+    #[schemars(range(min = 1, max = 4), extend("default" = 1))]
     pub addresses: u8,
     /// Infrastructure mode: the radio of the access point with which this radio is associated at the start. All packets pass
     /// through the access point, including those between two of its stations. Default: none, which is ad hoc mode.
@@ -239,9 +240,9 @@ pub struct RadioConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HandoffConfig {
-    /// When the station leaves.
+    /// Time since the start of the run at which the station leaves its access point.
     pub at: Span,
-    /// The radio of the new access point, which may be on another channel.
+    /// Name of the radio of the new access point, which may be on another channel.
     pub to: String,
     /// Duration of the hand-off, in which the station neither receives nor sends (scan, authentication, association). Default: 50
     /// ms.
@@ -330,7 +331,11 @@ impl ChannelConfig {
                 bursts,
                 LossConfig::Markov { .. } | LossConfig::GilbertElliott { .. } | LossConfig::Bursts { .. }
             ) {
-                let error = ConfigError::new("bursts.kind", "another", "\"markov\" or \"gilbert-elliott\"");
+                let error = ConfigError::new(
+                    "bursts.kind",
+                    "another",
+                    "\"markov\", \"gilbert-elliott\" or \"bursts\"",
+                );
                 return Err(error.hint("frame_loss is for independent losses"));
             }
             bursts.validate().map_err(|e| e.within("bursts"))?;
@@ -437,7 +442,7 @@ pub enum MobilityConfig {
         area: [f64; 2],
         /// Minimum and maximum speed in m/s, above 0.
         speed: [f64; 2],
-        /// Pause at each point.
+        /// Pause at each point, 0 s or more.
         #[serde(default)]
         pause: Span,
         /// Whether the initial position, speed and pause are drawn from the steady-state distribution instead of starting at

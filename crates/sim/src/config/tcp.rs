@@ -92,9 +92,10 @@ pub struct TcpConfig {
     /// Congestion window at the start, 1 to 10000 segments: 10 by RFC 6928, at most 2 by RFC 2581.
     #[schemars(range(min = 1, max = 10_000))]
     pub initial_window: u32,
-    /// cwnd grows with each acknowledgement (allowed by RFC 5681, and what ns-2 does) instead of with each acknowledged byte (RFC 3465):
+    /// Whether cwnd grows with each acknowledgement (allowed by RFC 5681, and what ns-2 does) instead of with each acknowledged byte (RFC 3465):
     /// with delayed acknowledgements it grows half as fast in congestion avoidance.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
+    #[schemars(extend("default" = false))]
     pub count_acks: bool,
     /// In-order segments per acknowledgement, 1 to 100 (RFC 5681 §4.2: 2).
     #[schemars(range(min = 1, max = 100))]
@@ -108,13 +109,13 @@ pub struct TcpConfig {
     pub limited_transmit: bool,
     /// Nagle's algorithm (RFC 9293 §3.7.4): a short segment waits until all sent data is acknowledged.
     pub nagle: bool,
-    /// Maximum number of new segments per acknowledgement; 0: limited only by the window.
+    /// Maximum number of new segments per acknowledgement, 0 or more; 0: limited only by the window.
     pub max_burst: u32,
-    /// Retransmission timeout before the first measurement (RFC 6298 §2.1).
+    /// Retransmission timeout before the first measurement, `rto_min` to `rto_max` (RFC 6298 §2.1).
     pub rto_initial: Span,
     /// Minimum retransmission timeout, 1 ms or more (RFC 6298 §2.4: 1 s; many hosts use 200 ms).
     pub rto_min: Span,
-    /// Maximum retransmission timeout (RFC 6298 §2.5: at least 60 s).
+    /// Maximum retransmission timeout, `rto_min` or more (RFC 6298 §2.5: at least 60 s).
     pub rto_max: Span,
     /// Consecutive timeouts after which the connection fails, 1 to 255.
     #[schemars(range(min = 1, max = 255))]

@@ -25,9 +25,9 @@ pub enum LossConfig {
     /// A channel that is good or bad for exponentially distributed times (continuous-time Markov chain). The loss probability
     /// depends on the state.
     Markov {
-        /// Mean time in the good state.
+        /// Mean time in the good state, above 0 s.
         mean_good: Span,
-        /// Mean time in the bad state.
+        /// Mean time in the bad state, above 0 s.
         mean_bad: Span,
         /// Probability that a packet sent in the good state is lost, 0 to 1.
         #[serde(default)]
@@ -37,8 +37,9 @@ pub enum LossConfig {
         #[serde(default = "certain")]
         #[schemars(range(min = 0, max = 1))]
         bad_loss: f64,
-        /// Whether both directions of the link share the state. Default: each direction has its own states.
+        /// Whether both directions of the link share the state. Otherwise each direction has its own.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        #[schemars(extend("default" = false))]
         shared: bool,
     },
     /// Losses in bursts with a mean rate and a mean length, in packets or in time.
@@ -49,11 +50,12 @@ pub enum LossConfig {
         /// Mean length of a burst in packets, 1 or more and at least rate / (1 - rate): a chain with one step per packet.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         packets: Option<f64>,
-        /// Mean length of a burst in time, instead of packets. All packets in a burst are lost.
+        /// Mean length of a burst in time, above 0 s, instead of `packets`. All packets in a burst are lost.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         time: Option<Span>,
-        /// Whether both directions of the link share the bursts. Default: each direction has its own. Requires `time`.
+        /// Whether both directions of the link share the bursts. Otherwise each direction has its own. Requires `time`.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        #[schemars(extend("default" = false))]
         shared: bool,
     },
     /// A two-state chain with one step per packet (Gilbert and Elliott).
@@ -75,7 +77,7 @@ pub enum LossConfig {
     },
     /// Errors at exponentially distributed intervals; each hits the packet that is in transmission.
     TimeBetweenErrors {
-        /// Mean time between two errors, more than zero.
+        /// Mean time between two errors, above 0 s.
         mean: Span,
     },
     /// Every n-th packet is lost.
@@ -83,7 +85,7 @@ pub enum LossConfig {
         /// The period in packets, 1 or more.
         #[schemars(range(min = 1))]
         every: u64,
-        /// Number of packets before the first period starts.
+        /// Number of packets before the first period starts, 0 or more.
         #[serde(default)]
         offset: u64,
     },
@@ -94,7 +96,7 @@ pub enum LossConfig {
     },
     /// Applies the inner model only to packets that contain a chunk of one of these types.
     ChunkType {
-        /// Chunk types.
+        /// Types of chunks, at least one.
         chunks: Vec<ChunkKind>,
         /// The model for these packets.
         model: Box<LossConfig>,

@@ -72,9 +72,9 @@ pub struct RedConfig {
     /// Unit of the average and the thresholds. Default: `packets`.
     #[serde(default)]
     pub unit: QueueUnit,
-    /// Minimum threshold of the average, above 0. Below it no packet is marked or dropped.
+    /// Minimum threshold of the average, in `unit`, above 0. Below it no packet is marked or dropped.
     pub min: f64,
-    /// Maximum threshold of the average, above `min`. Above it every packet is marked or dropped.
+    /// Maximum threshold of the average, in `unit`, above `min`. Above it every packet is marked or dropped.
     pub max: f64,
     /// Weight of a new sample in the average, above 0 and up to 1.
     #[serde(default = "default_weight")]
@@ -93,12 +93,14 @@ pub struct RedConfig {
     /// (Shishir 2000, III.B).
     #[serde(default)]
     pub eci: bool,
-    /// Nothing is dropped or marked while the queue itself is not longer than this, whatever its average: ns-2 has 1. 0 by default.
+    /// Length of the queue, in `unit`, up to which nothing is dropped or marked, whatever the average; 0 or more. ns-2 has 1.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(extend("default" = 0.0))]
     pub least: f64,
-    /// ns-2's `wait_`, its default: at a constant probability p, 1/p to 2/p packets lie between two drops or marks instead of 1 to
-    /// 1/p.
+    /// Whether, at a constant probability p, 1/p to 2/p packets lie between two drops or marks instead of 1 to 1/p: `wait_` of ns-2,
+    /// where it is the default.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    #[schemars(extend("default" = false))]
     pub wait: bool,
     /// Whether ECN-capable packets are marked instead of dropped. Default: true.
     #[serde(default = "default_ecn")]
@@ -173,12 +175,12 @@ pub struct CongestionWarningConfig {
     /// Unit of the average and the threshold. Default: `packets`.
     #[serde(default)]
     pub unit: QueueUnit,
-    /// Threshold of the average, above 0.
+    /// Threshold of the average, in `unit`, above 0.
     pub threshold: f64,
     /// Weight of a new sample in the average, above 0 and up to 1.
     #[serde(default = "default_weight")]
     pub weight: f64,
-    /// The mark.
+    /// The mark that packets get.
     #[serde(default)]
     pub mark: WarningMark,
     /// Size of a typical packet in bytes, 1 to 65535. While the queue is idle, the average decreases as if such packets had
@@ -223,7 +225,7 @@ pub struct CodelConfig {
     pub bytes: Option<u64>,
     /// Accepted standing delay, above 0 s. Default: 5 ms. On a slow link at least the transmission time of a packet.
     pub target: Span,
-    /// Time for which it may be exceeded, above `target`: about the largest round-trip time. Default: 100 ms.
+    /// Time for which the delay may exceed `target`, longer than `target`: about the largest round-trip time. Default: 100 ms.
     pub interval: Span,
     /// Whether ECN-capable packets are marked instead of dropped. Default: true.
     pub ecn: bool,
@@ -284,7 +286,7 @@ pub struct FqCodelConfig {
     pub bytes: Option<u64>,
     /// Accepted standing delay, above 0 s. Default: 5 ms. On a slow link at least the transmission time of a packet.
     pub target: Span,
-    /// Time for which it may be exceeded, above `target`: about the largest round-trip time. Default: 100 ms.
+    /// Time for which the delay may exceed `target`, longer than `target`: about the largest round-trip time. Default: 100 ms.
     pub interval: Span,
     /// Whether ECN-capable packets are marked instead of dropped. Default: true.
     pub ecn: bool,
