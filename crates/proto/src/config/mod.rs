@@ -33,12 +33,12 @@ fn is_false(value: &bool) -> bool {
     feature = "config",
     derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)
 )]
-// [9260:16-1]
 #[cfg_attr(feature = "config", serde(default, deny_unknown_fields))]
 #[cfg_attr(
     feature = "config",
     schemars(description = "Parameters of both ends of an SCTP association.")
 )]
+// [9260:16-1]
 pub struct AssociationConfig {
     /// Edition of the standard, `rfc9260`, `rfc4960` or `rfc2960`, or the rules of ns-2.35, `ns2`.
     pub preset: Preset,
