@@ -156,9 +156,9 @@ fn completed(block: &str) -> String {
     if is_known { scenario } else { scenario + block }
 }
 
-/// Returns a folder with the files that the examples name.
-fn folder() -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reference");
+/// Returns a folder with the files that the examples name. Each test has its own, as tests run at the same time.
+fn folder(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::create_dir_all(&folder).expect("a folder");
     let movements = "$node_(3) set X_ 10.0\n$node_(3) set Y_ 20.0\n$ns_ at 2.0 \"$node_(3) setdest 50.0 60.0 1.5\"\n";
     for (name, content) in [
@@ -171,10 +171,10 @@ fn folder() -> PathBuf {
     folder
 }
 
-/// Checks the blocks of a page.
-fn check(page: &Path) -> Result<usize, String> {
+/// Checks the blocks of a page. Relative paths in them start at `folder`.
+fn check(page: &Path, folder: &Path) -> Result<usize, String> {
     let blocks = blocks(page);
-    let file = folder().join("example.toml");
+    let file = folder.join("example.toml");
     let mut problems = Vec::new();
     for block in &blocks {
         if let Err(error) = Scenario::from_text(&file, &completed(&block.text), &[]) {
@@ -191,12 +191,14 @@ fn check(page: &Path) -> Result<usize, String> {
 
 #[test]
 fn every_example_of_the_reference_is_valid() {
-    let number = check(&docs().join("reference.md")).unwrap_or_else(|problems| panic!("{problems}"));
+    let files = folder("reference");
+    let number = check(&docs().join("reference.md"), &files).unwrap_or_else(|problems| panic!("{problems}"));
     assert!(number > 60, "the page has only {number} examples");
 }
 
 #[test]
 fn every_example_of_a_part_is_valid() {
+    let files = folder("parts");
     let (mut number, mut problems) = (0, Vec::new());
     let folders = std::fs::read_dir(docs().join("parts")).expect("a folder of parts");
     for folder in folders
@@ -204,7 +206,7 @@ fn every_example_of_a_part_is_valid() {
         .filter(|path| path.is_dir())
     {
         for page in std::fs::read_dir(folder).expect("the pages of a slot") {
-            match check(&page.expect("an entry").path()) {
+            match check(&page.expect("an entry").path(), &files) {
                 Ok(examples) => number += examples,
                 Err(found) => problems.push(found),
             }
