@@ -1,7 +1,7 @@
 //! `cargo xtask faults`: shows that the tests of requirements fail when the code is defective.
 //!
-//! `xtask/faults.toml` lists faults: a piece of code and its replacement, the requirements that this violates, and the tests that
-//! must fail. All faults that do not overlap are inserted into one copy of the sources, each behind a switch, so that a single
+//! The files in `xtask/faults` list faults: a piece of code and its replacement, the requirements that this violates, and the tests
+//! that must fail. A fault is in the file of its first requirement's section. All faults that do not overlap are inserted into one copy of the sources, each behind a switch, so that a single
 //! build serves many of them. An environment variable sets the switch of one fault when its tests run.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::requirements::Marks;
+use crate::requirements::{self, Marks};
 use crate::{Outcome, note, process, root, say};
 
-const LIST: &str = "xtask/faults.toml";
+const LISTS: &str = "xtask/faults";
 /// Number of the active fault.
 const SWITCH: &str = "WHIMBREL_FAULT";
 /// A fault may cause an endless loop; a timeout counts as a failure.
@@ -30,6 +30,9 @@ pub(crate) struct Args {
     /// Only check the list and build the tests with all faults
     #[arg(long)]
     build: bool,
+    /// Only list the requirements that have neither a fault nor a reason for having none
+    #[arg(long)]
+    missing: bool,
     /// Only faults of this requirement, such as 9.2-6
     requirement: Option<String>,
 }
@@ -47,7 +50,7 @@ pub(crate) struct Fault {
     /// The requirements that it violates; none if it is no fault of the protocol.
     requirements: Vec<String>,
     file: String,
-    /// The code, which occurs once in the file: an expression, or statements that end with `;` or `}`.
+    /// The code, which occurs once in its source file: an expression, or statements that end with `;` or `}`.
     old: String,
     /// Its replacement, of the same kind.
     new: String,
@@ -86,6 +89,12 @@ pub(crate) fn counts() -> Outcome<BTreeMap<String, usize>> {
 }
 
 pub(crate) fn run(args: &Args) -> Outcome {
+    if args.missing {
+        for (id, text) in requirements::without_fault()? {
+            say(&format!("{id}: {text}"));
+        }
+        return Ok(());
+    }
     let mut faults: Vec<(usize, Fault)> = (1..).zip(read()?).collect();
     check(&faults)?;
     if args.check {
@@ -118,9 +127,20 @@ pub(crate) fn run(args: &Args) -> Outcome {
 }
 
 fn read() -> Outcome<Vec<Fault>> {
-    let text = std::fs::read_to_string(root().join(LIST)).map_err(|e| format!("cannot read {LIST}: {e}"))?;
-    let list: List = toml::from_str(&text).map_err(|e| format!("{LIST}: {e}"))?;
-    Ok(list.fault)
+    let entries = std::fs::read_dir(root().join(LISTS)).map_err(|e| format!("cannot list {LISTS}: {e}"))?;
+    let mut files = Vec::new();
+    for entry in entries {
+        files.push(entry.map_err(|e| format!("cannot list {LISTS}: {e}"))?.path());
+    }
+    files.sort();
+    let mut faults = Vec::new();
+    for file in files {
+        let failed = |e: &dyn std::fmt::Display| format!("cannot read {}: {e}", file.display());
+        let text = std::fs::read_to_string(&file).map_err(|e| failed(&e))?;
+        let list: List = toml::from_str(&text).map_err(|e| failed(&e))?;
+        faults.extend(list.fault);
+    }
+    Ok(faults)
 }
 
 fn name(number: usize, fault: &Fault) -> String {
@@ -151,7 +171,7 @@ fn check(faults: &[(usize, Fault)]) -> Outcome {
     if wrong.is_empty() {
         Ok(())
     } else {
-        Err(format!("{LIST} does not match the sources:\n{}", wrong.join("\n")))
+        Err(format!("{LISTS} does not match the sources:\n{}", wrong.join("\n")))
     }
 }
 

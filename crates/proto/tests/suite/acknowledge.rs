@@ -250,7 +250,7 @@ fn section_6_1_a_closed_window_is_probed_at_growing_intervals_without_an_error()
 }
 
 // Two rules bound cwnd here: a probe is sent only if no data is in flight, and after T3-rtx at most one packet is in flight. A fault in
-// only one of them has no effect, so xtask/faults.toml has none.
+// only one of them has no effect, so xtask/faults has none.
 // [9260:6.1-3, 6.1-4]
 #[test]
 fn section_6_1_a_probe_waits_until_nothing_is_in_flight_so_that_any_cwnd_allows_it() {
