@@ -372,9 +372,13 @@ impl Association {
 
     /// Sends an ERROR chunk to the source of the packet if that address is confirmed (RFC 9260 §5.4), and otherwise on
     /// the sending path.
+    // [9260:3.1-3]
     pub(super) fn report(&mut self, from: PathId, causes: Vec<u8>) {
         let to = self.confirmed_or_sending(from);
-        self.answer(to, Outgoing::Error(causes.into()));
+        // The tag for the report arrives with the INIT ACK.
+        if self.state != State::CookieWait {
+            self.answer(to, Outgoing::Error(causes.into()));
+        }
     }
 
     fn on_error(&mut self, ctx: &mut Context<'_>, causes: Causes<'_>) -> Result<(), Discard> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use whimbrel_control::Time;
-use whimbrel_wire::{Cause, Chunk, ChunkType, PacketView};
+use whimbrel_wire::{Cause, Chunk, ChunkError, ChunkType, PacketView};
 
 use super::peer_init::is_unicast;
 use super::{Context, Endpoint, Reply, ReplyChunk, context};
@@ -186,6 +186,10 @@ impl Endpoint {
                 }
                 Ok(Chunk::ShutdownAck) => has_shutdown_ack = true,
                 Ok(_) => {}
+                // RFC 9260 §3.3.7: an ABORT with an impossible length is discarded like any other.
+                Err(ChunkError::BadLength { chunk_type, .. }) if chunk_type == ChunkType::ABORT => {
+                    return Err(Discard::Malformed);
+                }
                 Err(_) => break,
             }
         }

@@ -158,6 +158,19 @@ fn section_3_3_3_an_invalid_init_ack_is_silently_dropped_in_other_states() {
     }
 }
 
+// [9260:3.1-3]
+#[test]
+fn section_3_1_nothing_is_reported_before_the_tag_of_the_peer_is_known() {
+    let unknown = whimbrel_wire::RawChunk::from_bytes(&[0xfe, 0, 0, 4]).expect("a chunk of an unknown type");
+    for (state, is_reported) in [(State::CookieWait, false), (State::Established, true)] {
+        let (mut net, _, tag, _) = Net::in_state(&quiet(), state);
+        let before = net.wire.len();
+        net.forge(Host::A, tag, &[Chunk::Unknown(unknown)]).expect("skipped");
+        let tags: Vec<_> = net.wire[before..].iter().map(crate::support::Sent::tag).collect();
+        assert_eq!(tags, if is_reported { vec![9] } else { vec![] }, "{state:?}");
+    }
+}
+
 // [9260:3.3.3-3, 3.3.3-18, 3.3.3-19]
 #[test]
 fn section_3_3_3_a_long_init_ack_with_flags_is_accepted() {

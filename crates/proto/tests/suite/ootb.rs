@@ -65,6 +65,18 @@ fn section_8_4_rule_2_an_abort_is_discarded() {
     assert!(out_of_the_blue(&[Chunk::ShutdownAck, abort(false)]).is_empty());
 }
 
+// [9260:3.3.7-3]
+#[test]
+fn section_3_3_7_an_abort_with_an_impossible_length_is_discarded() {
+    let mut bytes = packet(4001, 4002, 77, &[abort(false)]);
+    for length in [0, 3, 5] {
+        bytes[15] = length;
+        let mut net = Net::new(1);
+        let result = net.deliver(Host::B, &resealed(bytes.clone()));
+        assert_eq!((result, net.wire.len()), (Err(Discard::Malformed), 0), "{length}");
+    }
+}
+
 // [9260:8.4-3, 8.4-4]
 #[test]
 fn section_8_4_rule_3_an_init_is_processed_normally() {
