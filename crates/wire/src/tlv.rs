@@ -117,6 +117,7 @@ impl<'a> RawTlvs<'a> {
 impl<'a> Iterator for RawTlvs<'a> {
     type Item = Result<RawTlv<'a>, TlvError>;
 
+    // [9260:3.2.1-3]
     fn next(&mut self) -> Option<Self::Item> {
         let rest = self.rest;
         if rest.is_empty() {
@@ -172,7 +173,6 @@ pub(crate) fn append_parts(list: &mut Vec<u8>, tlv_type: u16, head: &[u8], tail:
 }
 
 /// Returns the longest run of complete TLVs at the front of `list` with at most `max` bytes.
-// [9260:3.2-4, 3.2.1-3]
 pub(crate) fn whole_within(list: &[u8], max: usize) -> &[u8] {
     if list.len() <= max {
         return list;
@@ -194,7 +194,7 @@ pub(crate) const fn padded(len: usize) -> usize {
 }
 
 /// Appends zeros up to a multiple of four bytes.
-// [9260:3.2-1, 3.2-2, 3.2-3, 3.2.1-1, 3.2.1-2, 3.3.1-8, 3.3.1-10]
+// [9260:3.2.1-1, 3.2.1-2]
 pub(crate) fn pad(bytes: &mut Vec<u8>) {
     let missing = bytes.len().wrapping_neg() & 3;
     bytes.extend_from_slice(&[0; 3][..missing]);
@@ -275,12 +275,14 @@ mod tests {
     }
 
     // §3.2.1: the length excludes the padding; §3.2: the last one may be padded or not.
-    // [9260:3.2-4, 3.2.1-3]
+    // [9260:3.2.1-3]
     #[test]
     fn padding_between_and_behind() {
-        let list = [0, 7, 0, 5, 0xaa, 0, 0, 0, 0, 9, 0, 6, 1, 2];
-        assert_eq!(lengths(&list), [Ok(5), Ok(6)]);
-        assert_eq!(lengths(&[list.as_slice(), &[0, 0]].concat()), [Ok(5), Ok(6)]);
+        for filler in [0, 0xff] {
+            let list = [0, 7, 0, 5, 0xaa, filler, filler, filler, 0, 9, 0, 6, 1, 2];
+            assert_eq!(lengths(&list), [Ok(5), Ok(6)]);
+            assert_eq!(lengths(&[list.as_slice(), &[filler; 2]].concat()), [Ok(5), Ok(6)]);
+        }
         assert_eq!(lengths(&[]), []);
     }
 

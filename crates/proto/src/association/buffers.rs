@@ -204,7 +204,9 @@ impl Association {
         }
     }
 
-    /// Restores the configured sizes of both buffers after an idle period.
+    /// Restores the configured sizes of both buffers after an idle period. The receive buffer does not become smaller than the INIT or
+    /// INIT ACK has announced.
+    // [9260:3.3.2-10, 3.3.3-10]
     pub(super) fn reset_buffers(&mut self, ctx: &mut Context<'_>) {
         ctx.pool.give_back(self.buffer_grant());
         self.tuning = Tuning::new(&self.config);

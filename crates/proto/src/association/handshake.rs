@@ -72,8 +72,7 @@ impl Association {
         self.timers.t1 = now + self.paths[self.choice.sending].rtt.rto();
     }
 
-    // [9260:5.1-1, 5.1.1-1, 3.3.2-1, 3.3.2-2, 3.3.2-8, 3.3.2-11, 3.3.2-13, 3.3.2.1.4-1, 8.5.1-1, 3.1-4]
-    // [9260:12.3-1]
+    // [9260:5.1-1, 5.1.1-1, 3.3.2-1, 3.3.2-2, 3.3.2-8, 3.3.2-11, 3.3.2-13, 3.3.2.1.4-1, 8.5.1-1, 12.3-1]
     pub(super) fn push_init(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, preserve_ms: Option<u32>) {
         let list = &mut ctx.scratch.parameters;
         list.clear();
@@ -146,7 +145,6 @@ impl Association {
         association
     }
 
-    // [9260:5.1.1-2, 5.1.1-3, 5.1.1-4]
     fn agree(&mut self, agreement: &Agreement) {
         self.ends.local_tag = agreement.local_tag;
         self.ends.peer_tag = agreement.peer_tag;
@@ -222,8 +220,8 @@ impl Association {
     }
 
     /// Handles an INIT ACK (RFC 9260 §5.1 C, §5.2.3).
-    // [9260:5.1.4-1, 5.1.4-2, 5.2.3-1, 3.3.3-7, 3.3.3-13, 3.3.3-16, 3.3.3-19, 3.2.2-2]
-    // [9260:3.3.11-2]
+    // [9260:5.1.4-1, 5.1.4-2, 5.2.3-1, 3.3.3-7, 3.3.3-13, 3.3.3-16, 3.3.3-18, 3.3.3-19, 3.2.2-2, 3.2.2-3, 3.3.11-2]
+    // [9260:5.1.1-2, 5.1.1-3, 5.1.1-4]
     pub(super) fn on_init_ack(
         &mut self,
         ctx: &mut Context<'_>,
@@ -449,7 +447,7 @@ impl Association {
     }
 
     /// Handles a stale cookie error (RFC 9260 §5.2.6).
-    // [9260:5.2.6-1, 5.2.6-2, 5.2.6-3]
+    // [9260:5.2.6-1, 5.2.6-2, 5.2.6-3, 5.3.1-2]
     pub(super) fn on_stale_cookie(&mut self, ctx: &mut Context<'_>) -> Result<(), Discard> {
         if self.state != State::CookieEchoed {
             return Err(Discard::Unexpected);

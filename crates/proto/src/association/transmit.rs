@@ -104,7 +104,7 @@ impl NextData {
 
 impl Association {
     /// Writes the next packet into `sink`, if there is one to send. Returns its path, its ECN codepoint and its length.
-    // [9260:3.1-3, 3.3.2-6, 3.3.3-4, 8.5-1, 8.5.1-12]
+    // [9260:3.1-3, 3.1-4, 3.3.2-6, 3.3.3-4, 8.5-1, 8.5.1-12, 3.3.12-1, 5.1.5-7]
     pub(crate) fn poll_transmit(
         &mut self,
         ctx: &mut Context<'_>,
@@ -195,7 +195,7 @@ impl Association {
     }
 
     /// Adds the control chunks for this path. Returns true if no further chunk may be added to the packet.
-    // [9260:6-10, 6.10-3, 5.1-7, 3.2.2-3, 3.3.11-1]
+    // [9260:6-10, 6.10-3, 5.1-9, 5.1-10]
     fn push_control(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) -> bool {
         while let Some(place) = self.next_control()
             && let Some((to, waiting)) = self.outgoing.get(place)
@@ -482,7 +482,7 @@ impl Association {
     /// Writes a packet before COOKIE ACK has arrived. The first COOKIE ECHO is bundled with waiting user data (RFC 9260
     /// §5.1 C). A repeated one is not: the data of the first one counts as lost then, and is retransmitted once the
     /// association is established.
-    // [9260:5.1-7]
+    // [9260:5.1-7, 3.3.11-1]
     fn push_cookie_echo(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) {
         let is_first = self.sender.outstanding.is_empty();
         let has_echo = |(_, chunk): &(PathId, Outgoing)| *chunk == Outgoing::CookieEcho;

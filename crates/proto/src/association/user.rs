@@ -10,7 +10,7 @@ use crate::receive::Receiver;
 
 impl Association {
     /// Queues a message (RFC 9260 §11.1.5).
-    // [9260:4-10, 4-12, 9.2-21, 6.2-32, 6.5-1]
+    // [9260:4-10, 4-12, 9.2-21, 6.2-32, 6.5-1, 3.3.1-5]
     pub(crate) fn send(&mut self, ctx: &mut Context<'_>, message: Message) -> Result<(), SendError> {
         let takes_data = matches!(self.state, State::CookieWait | State::CookieEchoed | State::Established);
         if !takes_data || self.user.notices.shutdown_wanted {

@@ -39,7 +39,6 @@ pub(crate) struct AddressList {
 
 impl AddressList {
     /// Returns an empty list.
-    // [9260:5.1.3-4, 14.1-1]
     pub(crate) fn new() -> Self {
         AddressList {
             len: 0,
@@ -196,6 +195,7 @@ impl CookieKey {
     }
 }
 
+// [9260:5.1.3-3]
 fn keyed(secret: &[u8; 32]) -> Hmac<Sha256> {
     Hmac::new_from_slice(secret).expect("HMAC takes keys of any length")
 }
@@ -406,7 +406,7 @@ mod tests {
         out
     }
 
-    // [9260:5.1.3-2, 5.1.3-7]
+    // [9260:5.1.3-2, 5.1.3-7, 3.3.11-3]
     #[test]
     fn a_sealed_cookie_can_be_opened() {
         let key = CookieKey::new([7; 32]);

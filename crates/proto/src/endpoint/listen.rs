@@ -35,7 +35,7 @@ struct Answer {
 }
 
 impl Endpoint {
-    // [9260:5.1-3, 5.1-11, 5.1.2-6, 5.1.2-7, 3.3.2-4]
+    // [9260:5.1-3, 5.1-11, 5.1.2-6, 5.1.2-7, 3.3.2-4, 3.3.3-8, 3.3.3-17]
     pub(super) fn on_init(&mut self, now: Time, meta: PacketMeta, packet: &PacketView<'_>) -> Result<(), Discard> {
         let Some(Ok(Chunk::Init(init))) = packet.chunks().next() else {
             return Err(Discard::InvalidChunk);
@@ -109,7 +109,7 @@ impl Endpoint {
     /// RFC 9260 §5.2.1, §5.2.2, §9.2: the reply depends on the association's state. The association itself does not
     /// change.
     // [9260:5.2.1-1, 5.2.1-2, 5.2.1-3, 5.2.1-4, 5.2.1-5, 5.2.1-6, 5.2.1-7, 5.2.1-8, 5.2.1-11, 5.2.1-12, 5.2.2-1]
-    // [9260:5.2.2-2, 5.2.2-3, 5.2.2-5, 5.2.2-8, 5.2.2-9]
+    // [9260:5.2.2-2, 5.2.2-3, 5.2.2-5, 5.2.2-8, 5.2.2-9, 5.1.3-6]
     fn answer_to_known_peer(
         &mut self,
         meta: PacketMeta,
@@ -249,6 +249,7 @@ impl Endpoint {
     }
 
     /// Replaces the key at regular intervals (RFC 9260 §5.1.3).
+    // [9260:5.1.3-5]
     fn replace_key_if_old(&mut self, now: Time) {
         if now.since(self.key_replaced) >= self.config.cookie_key_life {
             self.key_replaced = now;
@@ -273,7 +274,7 @@ impl Endpoint {
     }
 
     /// Handles a COOKIE ECHO (RFC 9260 §5.1.5 and §5.2.4).
-    // [9260:5.1.5-2, 5.1.5-3, 5.1.5-4, 5.1.5-8, 4-1, 4-2]
+    // [9260:5.1.5-2, 5.1.5-3, 5.1.5-4, 5.1.5-8, 4-1, 4-2, 5.2.4-1, 5.2.4-2, 3.3.10.3-1]
     pub(super) fn on_cookie_echo(
         &mut self,
         now: Time,
@@ -389,7 +390,7 @@ impl Endpoint {
     }
 
     /// Handles a cookie of a peer with an existing association (RFC 9260 §5.2.4, Table 12).
-    // [9260:5.2.4-1, 5.2.4-2, 5.2.4-3, 5.2.4-8, 5.2.4-9]
+    // [9260:5.2.4-3, 5.2.4-8, 5.2.4-9]
     fn on_cookie_for_known_peer(
         &mut self,
         now: Time,

@@ -139,6 +139,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// Returns an error if the configuration is invalid.
+    // [9260:5.1.3-4, 14.1-1]
     pub fn new(config: EndpointConfig, mut random: Box<dyn Rng + Send>) -> Result<Self, ConfigError> {
         config.validate()?;
         let mut secret = [0; 32];

@@ -50,7 +50,7 @@ impl PeerInit {
     /// Reads a chunk from `source`. The caller's `report` wraps each unrecognized parameter that must be reported and
     /// appends it to `unrecognized`.
     // [9260:3.3.2-3, 3.3.2-7, 3.3.2-9, 3.3.2-12, 3.3.2-14, 3.3.2.1.4-2, 3.3.3-2, 5.1.2-2, 5.1.2-8, 5.1.2-9, 5.1.2-10]
-    // [9260:5.1.2-11]
+    // [9260:5.1.2-1, 5.1.2-11, 3.3.2.1.2-2]
     pub(crate) fn read(
         init: &Init<'_>,
         source: TransportAddr,
@@ -144,7 +144,7 @@ impl PeerInit {
 
     /// Adds a listed address, with the UDP port of the packet's source (RFC 6951 §5.4). An IPv4-mapped IPv6 address
     /// (RFC 4291 §2.5.5.2) is converted to IPv4. Addresses that are not unicast are ignored.
-    // [9260:5.1.2-4, 3.3.2.1.2-2]
+    // [9260:5.1.2-4]
     fn add_address(&mut self, ip: std::net::IpAddr, source: TransportAddr) {
         let ip = ip.to_canonical();
         if is_unicast(ip) {

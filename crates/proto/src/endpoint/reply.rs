@@ -51,6 +51,7 @@ pub(crate) struct Reply {
 
 impl Reply {
     /// Writes the packet and returns its length.
+    // [9260:3.3.7-1, 3.3.7-2, 5.1-9, 5.1-10]
     pub(crate) fn write(&self, sink: &mut dyn PacketSink) -> usize {
         sink.begin(CommonHeader {
             source_port: self.source_port,

@@ -61,6 +61,7 @@ impl GapCache {
     }
 
     /// Adds a block above all other blocks.
+    // [9260:3.3.4-3]
     #[inline]
     pub(super) fn push(&mut self, first: Tsn, last: Tsn) {
         let block = first.distance(self.cumulative) << 16 | last.distance(self.cumulative);

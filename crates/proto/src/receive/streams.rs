@@ -39,7 +39,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Returns the stream, which begins with SSN 0 (RFC 9260 §6.5 [9260:1.6-5]).
+    /// Returns the stream, which begins with SSN 0 (RFC 9260 §6.5).
     pub(super) fn get_mut(&mut self, stream: u16) -> &mut Stream {
         let page = usize::from(stream) / PAGE;
         if page >= self.pages.len() {
@@ -67,6 +67,7 @@ impl Streams {
     ///
     /// A number is ahead of the expected number by up to 65535: duplicate TSNs have been removed before, and the TSN window is not
     /// larger. All messages between the two numbers are parked or missing. A number further ahead is an old number.
+    // [9260:1.6-5]
     pub(super) fn park(&mut self, stream: u16, ssn: Ssn, head: u32, missing: u32) -> bool {
         let Stream { expected, mut queue } = *self.get_mut(stream);
         if queue == NO_QUEUE {
@@ -165,6 +166,7 @@ mod tests {
         assert!(streams.heap_bytes() <= 70_000, "{}", streams.heap_bytes());
     }
 
+    // [9260:1.6-5]
     #[test]
     fn parked_messages_are_returned_in_order_across_the_wrap() {
         // RFC 9260 §6.5: 0 follows 65535.

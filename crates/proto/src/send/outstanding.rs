@@ -254,10 +254,12 @@ impl Outstanding {
     }
 
     /// Returns the cumulative TSN ack point.
+    // [9260:5.1-20]
     pub(crate) fn cumulative_tsn_ack(&self) -> Tsn {
         self.tsn(self.base.wrapping_sub(1))
     }
 
+    // [9260:1.6-1, 1.6-4, 3.3.1-12, 3.3.1-13]
     pub(crate) fn tsn(&self, seq: Seq) -> Tsn {
         Tsn(self.initial_tsn.0.wrapping_add(seq as u32))
     }

@@ -336,6 +336,16 @@ mod tests {
         );
         assert_eq!((queue.bytes(), queue.next_len()), (0, None));
         assert!(queue.take(1).is_none());
+        // A message that fits into one chunk has both bits; all fragments of an unordered one have the U bit.
+        queue.push(Message::zeros(3, 4));
+        let whole = queue.take(4).unwrap();
+        assert_eq!((whole.begin, whole.end, whole.unordered), (true, true, false));
+        queue.push(Message {
+            unordered: true,
+            ..Message::zeros(3, 6)
+        });
+        let cut: Vec<_> = [2, 2, 2].into_iter().map(|len| queue.take(len).unwrap()).collect();
+        assert!(cut.iter().all(|f| f.unordered && f.ssn == cut[0].ssn));
     }
 
     // [9260:6.5-3, 6.5-4, 6.5-6]

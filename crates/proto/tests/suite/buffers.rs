@@ -117,6 +117,43 @@ fn an_advertised_window_is_kept_after_the_buffer_has_shrunk() {
     assert!(window(&net) <= MB / 4, "a smaller one is advertised: {}", window(&net));
 }
 
+/// After an idle period, the buffer is smaller than it was, but not smaller than announced at the start.
+// [9260:3.3.2-10, 3.3.3-10]
+#[test]
+fn section_3_3_2_the_buffer_announced_at_the_start_is_not_reduced() {
+    let config = AssociationConfig {
+        recv_buffer_max: Some(MB),
+        ..tuned()
+    };
+    for receiving in [Host::A, Host::B] {
+        let (mut net, a, b) = Net::established(1, &config);
+        let (from, id) = if receiving == Host::A {
+            (Host::B, b)
+        } else {
+            (Host::A, a)
+        };
+        for _ in 0..200 {
+            let now = net.now;
+            while net.host(from).send(now, id, Message::zeros(0, 10_000)).is_ok() {}
+            net.run_for(Span::from_millis(5));
+        }
+        net.run_for(Span::from_secs(120));
+        net.wire.clear();
+        // Slow data uses up the window that was promised before.
+        for _ in 0..150 {
+            net.send(from, id, Message::zeros(0, 10_000));
+            net.run_for(Span::from_millis(100));
+        }
+        let sacks = net.wire.iter().filter(|sent| sent.from == receiving);
+        let smallest = sacks.filter_map(|sent| Some(sent.sack()?.1)).min().expect("SACKs");
+        // Of a message, some chunks may wait for the others.
+        assert!(
+            (MB / 4 - 10_000..=MB / 4).contains(&smallest),
+            "{receiving:?}: {smallest} bytes"
+        );
+    }
+}
+
 /// A server, and clients with one address each. Every packet takes one tick of 5 ms.
 struct Clients {
     now: Time,

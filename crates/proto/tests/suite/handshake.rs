@@ -257,7 +257,7 @@ fn section_5_1_an_association_above_the_limit_is_refused() {
     assert_eq!(net.b.associations().count(), 1);
 }
 
-// [9260:5.1.1-2, 5.1.1-3, 5.1.1-4]
+// [9260:5.1.1-1, 5.1.1-2, 5.1.1-3]
 #[test]
 fn section_5_1_1_streams_are_the_lesser_of_requested_and_allowed() {
     let ours = AssociationConfig {

@@ -1,6 +1,6 @@
 //! State cookies: listeners without state, and cookies that are forged, changed, expired or replayed (RFC 9260 §5.1.3 to §5.1.5).
 
-use crate::support::{Fate, Host, Net, addr, data, extended, init, meta, packet, resealed};
+use crate::support::{Fate, Host, Net, addr, data, endpoint, extended, init, meta, packet, resealed};
 use whimbrel_control::Span;
 use whimbrel_proto::{AssociationConfig, CloseReason, Discard, EndpointConfig, Message};
 use whimbrel_wire::{Cause, Causes, Chunk, ChunkType};
@@ -107,6 +107,40 @@ fn section_5_1_5_changed_cookies_are_silently_dropped() {
     );
 }
 
+/// Returns the cookie of B's INIT ACK to an INIT from A.
+fn cookie_of_b(net: &mut Net) -> Vec<u8> {
+    net.forge(Host::B, 0, &[Chunk::Init(init(77, &[]))]).expect("answered");
+    let answer = net.last(Host::B, ChunkType::INIT_ACK);
+    answer.init().parameters.state_cookie().expect("a cookie").to_vec()
+}
+
+// [9260:5.1.3-4, 14.1-1]
+#[test]
+fn section_5_1_3_an_endpoint_with_other_random_numbers_has_another_key() {
+    let (mut net, echo) = fresh_cookie_echo();
+    net.b = endpoint(Host::B, 1, &config(), 2);
+    assert_eq!(
+        net.deliver_from(Host::B, echo.meta(), &echo.bytes),
+        Err(Discard::Cookie)
+    );
+}
+
+// [9260:5.1.3-5]
+#[test]
+fn section_5_1_3_the_key_is_replaced_every_hour() {
+    let mut net = Net::new(1);
+    let mut keys = Vec::new();
+    for minutes in [0, 59, 2, 30, 31] {
+        net.now += Span::from_secs(60 * minutes);
+        // The second byte is the number of the key.
+        keys.push(cookie_of_b(&mut net)[1]);
+    }
+    assert_eq!(
+        keys.iter().map(|key| key - keys[0]).collect::<Vec<_>>(),
+        [0, 0, 1, 1, 2]
+    );
+}
+
 // [9260:5.1.5-3]
 #[test]
 fn section_5_1_5_cookies_are_valid_only_for_their_ports_tag_and_addresses() {
@@ -166,7 +200,9 @@ fn section_5_1_5_an_expired_cookie_is_answered_with_stale_cookie() {
     );
 }
 
-/// The INIT ACK listed local addresses that have changed since: the stale-cookie error makes the peer send a new INIT.
+/// The INIT ACK listed local addresses that have changed since: the stale-cookie error makes the peer send a new INIT. There is no measure of
+/// staleness.
+// [9260:3.3.10.3-1]
 #[test]
 fn a_cookie_created_before_a_change_of_addresses_is_stale() {
     let (mut net, echo) = fresh_cookie_echo();
@@ -177,6 +213,11 @@ fn a_cookie_created_before_a_change_of_addresses_is_stale() {
         net.deliver_from(Host::B, echo.meta(), &echo.bytes),
         Err(Discard::StaleCookie)
     );
+    let error = net.last(Host::B, ChunkType::ERROR);
+    let Chunk::Error { causes } = error.chunks()[0] else {
+        panic!("not an ERROR")
+    };
+    assert_eq!(first(causes), Cause::StaleCookie { staleness_us: 0 });
     assert_eq!(net.b.associations().count(), 0);
     net.run_for(Span::from_secs(1));
     let (a, b) = (net.only(Host::A), net.only(Host::B));

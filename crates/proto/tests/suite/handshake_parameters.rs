@@ -1,9 +1,9 @@
 //! Contents of INIT and INIT ACK: streams, addresses, unknown and invalid parameters (RFC 9260 §3.2.1, §3.3.2, §3.3.3, §5.1.2, §5.4).
 
-use crate::support::{Fate, Host, Net, addr, addrs, endpoint, init, meta, packet, parameters};
+use crate::support::{Fate, Host, Net, addr, addrs, data, endpoint, init, meta, packet, parameters};
 use whimbrel_control::{Rng, Span};
 use whimbrel_proto::{AssociationConfig, CloseReason, Discard, Endpoint, EndpointConfig, Event, PathState, State};
-use whimbrel_wire::{Cause, Causes, Chunk, ChunkType, Parameter, TypeList};
+use whimbrel_wire::{Cause, Causes, Chunk, ChunkType, Data, Parameter, TypeList};
 
 fn config() -> AssociationConfig {
     AssociationConfig::default()
@@ -54,7 +54,30 @@ fn section_3_3_2_invalid_inits_are_refused() {
     );
 }
 
-// [9260:5.1.2-2, 5.1.2-3]
+// [9260:5.1-3, 5.1-11, 5.1.2-3, 5.1.2-7]
+#[test]
+fn section_5_1_2_an_init_is_answered_to_its_source() {
+    // The INIT comes from the second of two addresses that it lists.
+    let both = [
+        Parameter::Ipv4([10, 0, 1, 1].into()),
+        Parameter::Ipv4([10, 0, 0, 1].into()),
+    ];
+    let (local, source) = (addrs(Host::B, 2)[1], addrs(Host::A, 2)[1]);
+    for (last, answer) in [
+        (Parameter::EcnCapable, ChunkType::INIT_ACK),
+        (Parameter::HostName(b"peer.example"), ChunkType::ABORT),
+    ] {
+        let mut net = Net::new(2);
+        let list = parameters(&[both[0], both[1], last]);
+        let bytes = packet(4001, 4002, 0, &[Chunk::Init(init(77, &list))]);
+        let result = net.deliver_from(Host::B, meta(local, source), &bytes);
+        assert_eq!(result.is_ok(), answer == ChunkType::INIT_ACK);
+        let sent = net.last(Host::B, answer);
+        assert_eq!((sent.local, sent.remote), (local, source));
+    }
+}
+
+// [9260:5.1.2-2]
 // [9260:3.3.2-3, 3.3.2.1.4-2, 12.2.4.1-1]
 #[test]
 fn section_5_1_2_host_names_are_refused() {
@@ -200,6 +223,7 @@ fn section_5_1_2_unusable_address_families_are_skipped() {
     assert_eq!(result, Ok(()), "no error although it lists IPv6 and uses IPv4");
     list.clear();
     let answer = net.last(Host::B, ChunkType::INIT_ACK);
+    assert_eq!(reports(&answer), [[0; 0]; 0], "IPv6 is not reported as unrecognized");
     let cookie = answer.init().parameters.state_cookie().expect("a cookie").to_vec();
     let tag = answer.init().initiate_tag;
     net.forge(Host::B, tag, &[Chunk::CookieEcho { cookie: &cookie }])
@@ -324,6 +348,26 @@ fn section_5_1_2_without_a_list_the_source_is_the_only_address() {
         (paths.len(), paths[0].remote, paths[0].state),
         (1, addr("10.0.0.1:0"), PathState::Active)
     );
+}
+
+// [9260:5.1.1-2, 5.1.1-4]
+#[test]
+fn section_5_1_1_data_on_a_stream_beyond_the_lesser_number_is_refused() {
+    // A takes up to 65535 streams; its peer has asked for 10 of them.
+    let (mut net, _, tag, _) = Net::in_state(&config(), State::Established);
+    let on_stream = |tsn, stream| {
+        [Chunk::Data(Data {
+            stream,
+            ..data(tsn, 0, b"x")
+        })]
+    };
+    net.forge(Host::A, tag, &on_stream(1000, 9)).expect("accepted");
+    assert_eq!(
+        net.forge(Host::A, tag, &on_stream(1001, 10)),
+        Err(Discard::InvalidChunk)
+    );
+    assert_eq!(net.last(Host::A, ChunkType::ERROR).causes(), [1]);
+    assert_eq!(net.contents(Host::A), [b"x"]);
 }
 
 // [9260:5.1.2-4, 5.1.2-5, 5.4-2]

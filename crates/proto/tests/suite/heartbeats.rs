@@ -322,7 +322,7 @@ fn section_5_4_an_address_that_never_responds_gets_only_heartbeats() {
     );
 }
 
-// [9260:5.4-2, 5.4-3, 6.4-2]
+// [9260:5.4-2, 5.4-3, 6.4-2, 5.1-8, 5.1.5-5]
 #[test]
 fn section_5_4_a_cookie_ack_to_an_unconfirmed_address_is_bundled_with_a_heartbeat() {
     let mut net = Net::new(2);

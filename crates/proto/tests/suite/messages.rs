@@ -32,7 +32,7 @@ fn queue(net: &mut Net, id: AssocId, messages: Vec<Message>) {
 }
 
 // [9260:6-8, 6-9, 6.9-1, 6.9-2, 6.9-7, 6.9-9, 6.9-10, 6.9-11, 6.9-13, 6.10-1, 6.10-4]
-// [9260:6.10-5, 3.3.1-13]
+// [9260:6.10-5, 3.3.1-12, 3.3.1-13]
 #[test]
 fn section_6_9_messages_of_every_size_are_fragmented_and_reassembled() {
     let (mut net, a, _) = Net::established(1, &quiet());
@@ -240,7 +240,7 @@ fn payload_protocol_identifiers_pass_through() {
     );
 }
 
-// [9260:6.5-1]
+// [9260:6.5-1, 3.3.1-5]
 #[test]
 fn section_11_1_5_a_message_that_cannot_be_sent_is_returned() {
     let (mut net, a, _) = Net::established(

@@ -213,7 +213,7 @@ fn in_state(state: State) -> (Net, AssocId, u32, u32) {
     Net::in_state(&quiet(), state)
 }
 
-// [9260:8.3-2, 3.3.6-1]
+// [9260:8.3-2, 3.3.6-1, 3.3.6-2]
 #[test]
 fn section_8_3_heartbeats_are_answered_from_cookie_echoed_until_the_shutdown() {
     for (state, is_answered) in [
@@ -224,13 +224,18 @@ fn section_8_3_heartbeats_are_answered_from_cookie_echoed_until_the_shutdown() {
         (State::ShutdownReceived, true),
     ] {
         let (mut net, _, tag, _) = in_state(state);
-        let result = net.forge(Host::A, tag, &[Chunk::Heartbeat(HeartbeatInfo(b"there?"))]);
+        let info = HeartbeatInfo(b"are you there?");
+        let result = net.forge(Host::A, tag, &[Chunk::Heartbeat(info)]);
         assert_eq!(result.is_ok(), is_answered, "{state:?}");
         assert_eq!(
             net.count(Host::A, ChunkType::HEARTBEAT_ACK) == 1,
             is_answered,
             "{state:?}"
         );
+        if is_answered {
+            let answer = net.last(Host::A, ChunkType::HEARTBEAT_ACK);
+            assert_eq!(answer.chunks()[0], Chunk::HeartbeatAck(info), "{state:?}");
+        }
     }
 }
 
@@ -316,7 +321,7 @@ fn tie_tags(net: &Net, host: Host) -> (u32, u32) {
     (word(48), word(52))
 }
 
-// [9260:5.2.1-12, 5.2.2-5, 5.2.2-10]
+// [9260:5.2.1-12, 5.2.2-5, 5.2.2-10, 5.1.3-6]
 #[test]
 fn section_5_2_2_tie_tags_are_those_of_the_association_and_zero_without_one() {
     // No association.
@@ -324,11 +329,14 @@ fn section_5_2_2_tie_tags_are_those_of_the_association_and_zero_without_one() {
     net.forge(Host::B, 0, &[Chunk::Init(init(5, &[]))]).expect("answered");
     assert_eq!(tie_tags(&net, Host::B), (0, 0));
     for state in [State::CookieWait, State::CookieEchoed, State::Established] {
-        let (mut net, ..) = in_state(state);
+        let (mut net, _, own, _) = in_state(state);
         let mut seen = Vec::new();
         for tag in [5, 6] {
             net.forge(Host::A, 0, &[Chunk::Init(init(tag, &[]))]).expect("answered");
-            seen.push(tie_tags(&net, Host::A));
+            let tags = tie_tags(&net, Host::A);
+            // The cookie is not encrypted, so they do not reveal the verification tags.
+            assert!(tags.0 != own && tags.1 != 9, "{state:?}");
+            seen.push(tags);
         }
         if state == State::CookieWait {
             assert_eq!(seen, [(0, 0); 2]);

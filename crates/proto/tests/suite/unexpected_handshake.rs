@@ -153,7 +153,29 @@ fn section_5_2_1_an_init_in_cookie_wait_is_answered_with_the_values_of_the_own_i
     );
 }
 
-// [9260:5.2.1-3, 5.2.1-4]
+// [9260:5.2.1-2, 5.2.1-4, 5.2.1-5]
+#[test]
+fn section_5_2_1_in_cookie_wait_the_answer_goes_to_the_source_of_the_init() {
+    // The user gave both addresses of B. The INIT comes from the second one and lists it alone, or both.
+    let both = parameters(&[
+        Parameter::Ipv4([10, 0, 1, 2].into()),
+        Parameter::Ipv4([10, 0, 0, 2].into()),
+    ]);
+    for list in [&[][..], &both] {
+        let mut net = Net::new(2);
+        net.filter = Box::new(|_| Fate::Drop);
+        net.connect(&config(), 2);
+        net.drain(Host::A);
+        let bytes = packet(4002, 4001, 0, &[Chunk::Init(init(77, list))]);
+        let (local, source) = (addrs(Host::A, 2)[1], addrs(Host::B, 2)[1]);
+        net.deliver_from(Host::A, meta(local, source), &bytes)
+            .expect("answered");
+        let answer = net.last(Host::A, ChunkType::INIT_ACK);
+        assert_eq!((answer.local, answer.remote), (local, source));
+    }
+}
+
+// [9260:5.2.1-3]
 #[test]
 fn section_5_2_1_in_cookie_wait_only_addresses_from_the_user_are_answered() {
     let mut net = Net::new(1);
@@ -457,6 +479,33 @@ fn section_5_2_4_tag_combinations_outside_the_table_are_dropped() {
     assert!(!net.events_of(Host::B).contains(&Event::Restarted));
 }
 
+// [9260:5.2.4-10, 5.2.4-11]
+#[test]
+fn section_5_2_4_d_a_cookie_with_both_tags_establishes_in_cookie_echoed() {
+    let (mut net, id) = cookie_echoed();
+    let own = net.last(Host::A, ChunkType::INIT).init().initiate_tag;
+    let peer = net.last(Host::A, ChunkType::COOKIE_ECHO).tag();
+    // B has no association and would refuse what A sends from here on.
+    net.filter = Box::new(|_| Fate::Drop);
+    net.forge(Host::A, 0, &[Chunk::Init(init(peer, &[]))])
+        .expect("answered");
+    let answer = net.last(Host::A, ChunkType::INIT_ACK);
+    let cookie = answer.init().parameters.state_cookie().expect("a cookie").to_vec();
+    net.forge(Host::A, own, &[Chunk::CookieEcho { cookie: &cookie }])
+        .expect("accepted");
+    assert_eq!(net.state(Host::A, id), State::Established);
+    let ack = net.last(Host::A, ChunkType::COOKIE_ACK);
+    assert_eq!((ack.tag(), ack.types()), (peer, vec![ChunkType::COOKIE_ACK]));
+    let echoes = net.count(Host::A, ChunkType::COOKIE_ECHO);
+    net.run_for(Span::from_secs(20));
+    assert_eq!(
+        net.count(Host::A, ChunkType::COOKIE_ECHO),
+        echoes,
+        "T1-cookie has been stopped"
+    );
+    assert_eq!(net.state(Host::A, id), State::Established);
+}
+
 // [9260:5.2.4-10, 5.2.4-11, 5.1.5-8]
 #[test]
 fn section_5_2_4_d_a_repeated_cookie_echo_is_answered_even_when_expired() {
@@ -467,6 +516,7 @@ fn section_5_2_4_d_a_repeated_cookie_echo_is_answered_even_when_expired() {
         let acks = net.count(Host::B, ChunkType::COOKIE_ACK);
         net.deliver_from(Host::B, echo.meta(), &echo.bytes).expect("accepted");
         assert_eq!(net.count(Host::B, ChunkType::COOKIE_ACK), acks + 1);
+        assert_eq!(net.only(Host::B), b);
     }
     net.send(Host::A, a, Message::new(0, &b"as before"[..]));
     net.run_for(Span::from_secs(1));
@@ -497,15 +547,19 @@ fn slow_cookies() -> Net {
     net
 }
 
-// [9260:5.2.6-1, 5.2.6-3]
+// [9260:5.2.6-1, 5.2.6-3, 3.1-4, 5.3.1-2]
 #[test]
 fn section_5_2_6_a_longer_cookie_life_is_requested_after_a_stale_cookie() {
     let mut net = slow_cookies();
     let id = net.connect(&config(), 1);
     net.run_for(Span::from_secs(1));
     assert_eq!(net.state(Host::A, id), State::Established);
-    let requested: Vec<_> = net
-        .sent(Host::A, ChunkType::INIT)
+    let inits = net.sent(Host::A, ChunkType::INIT);
+    // The peer's tag is known when the second one is sent.
+    assert!(inits.iter().all(|sent| sent.tag() == 0));
+    let own = inits[0].init().initiate_tag;
+    assert!(inits.iter().all(|sent| sent.init().initiate_tag == own));
+    let requested: Vec<_> = inits
         .iter()
         .map(|sent| {
             sent.init().parameters.iter().find_map(|parameter| match parameter {

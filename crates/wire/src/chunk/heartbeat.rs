@@ -26,6 +26,7 @@ impl<'a> HeartbeatInfo<'a> {
 
     const MAX_LEN: usize = MAX_CHUNK_VALUE_LEN - TLV_HEADER_LEN;
 
+    // [9260:3.2.1-4]
     pub(super) fn decode(value: &'a [u8]) -> Option<Self> {
         let tlv = RawTlvs::new(value).next()?.ok()?;
         let parameter = RawParameter::from_bytes(tlv.bytes())?;

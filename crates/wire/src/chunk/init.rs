@@ -46,7 +46,7 @@ pub struct Init<'a> {
 }
 
 impl<'a> Init<'a> {
-    // [9260:3.3.2-5, 3.3.3-3, 3.3.3-18]
+    // [9260:3.3.3-18]
     pub(super) fn decode(value: &'a [u8]) -> Option<Self> {
         let (fields, parameters) = value.split_first_chunk::<FIELDS_LEN>()?;
         let [g0, g1, g2, g3, w0, w1, w2, w3, o0, o1, i0, i1, t0, t1, t2, t3] = *fields;

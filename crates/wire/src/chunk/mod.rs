@@ -166,6 +166,7 @@ pub enum Chunk<'a> {
 
 impl<'a> Chunk<'a> {
     /// Parses the value of a chunk whose header has been checked.
+    // [9260:3.3.2-5, 3.3.3-3]
     #[inline]
     pub(crate) fn decode(raw: RawChunk<'a>) -> Result<Self, ChunkError> {
         let (chunk_type, value) = (raw.chunk_type(), raw.value());
@@ -317,6 +318,7 @@ fn encode_plain(chunk_type: ChunkType, flags: u8, value: &[u8], out: &mut Vec<u8
 }
 
 /// Appends the padding after a value of `len` bytes (§3.2).
+// [9260:3.2-1, 3.2-2, 3.2-3, 3.3.1-8, 3.3.1-10]
 fn pad_value(len: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&[0; 3][..len.wrapping_neg() & 3]);
 }

@@ -175,7 +175,7 @@ fn data_that_does_not_fit_is_a_bug() {
 }
 
 // §3.3.2, §3.3.3.
-// [9260:3.3.2-5, 3.3.2.1-1, 3.3.3.1-2]
+// [9260:3.3.2-5, 3.3.3-3, 3.3.2.1-1, 3.3.3.1-2]
 #[test]
 fn init_on_the_wire() {
     let bytes = [
@@ -194,6 +194,11 @@ fn init_on_the_wire() {
     let mut ack = bytes;
     ack[0] = 2;
     both_ways(&ack, Chunk::InitAck(init));
+    // The flags are ignored.
+    for (mut flagged, expected) in [(bytes, Chunk::Init(init)), (ack, Chunk::InitAck(init))] {
+        flagged[1] = 0xff;
+        with_chunks(&flagged, |mut chunks| assert_eq!(chunks.next(), Some(Ok(expected))));
+    }
     let parameters: Vec<_> = init.parameters.into_iter().collect();
     assert_eq!(
         parameters,
@@ -403,7 +408,7 @@ fn sack_leaves_out_what_does_not_fit() {
 }
 
 // §3.3.5, §3.3.6.
-// [9260:3.3.6-2]
+// [9260:3.2.1-4]
 #[test]
 fn heartbeat_on_the_wire() {
     both_ways(
