@@ -413,6 +413,8 @@ mod tests {
         let mut out = b"in front".to_vec();
         key.seal(&cookie(), &mut out);
         assert_eq!(key.open(&out[8..]), Ok(cookie()));
+        // Three addresses have 49 bytes, and the parameters of RFC 4895 have 44.
+        assert_eq!(out.len(), 8 + 173);
         assert_eq!(&out[..8], b"in front");
         let smallest = Cookie {
             peer_addrs: addresses(&["192.0.2.9:0"]),
