@@ -336,6 +336,12 @@ mod tests {
         );
         assert_eq!((queue.bytes(), queue.next_len()), (0, None));
         assert!(queue.take(1).is_none());
+        queue.push(Message {
+            unordered: true,
+            ..Message::new(3, &b"klmnop"[..])
+        });
+        let unordered: Vec<_> = std::iter::from_fn(|| queue.take(2)).map(|f| f.unordered).collect();
+        assert_eq!(unordered, [true, true, true], "the U bit is in all fragments");
     }
 
     // [9260:6.5-3, 6.5-4, 6.5-6]
