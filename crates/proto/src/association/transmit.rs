@@ -480,17 +480,23 @@ impl Association {
     }
 
     /// Writes a packet before COOKIE ACK has arrived. The first COOKIE ECHO is bundled with waiting user data (RFC 9260
-    /// §5.1 C). A repeated one is not: the data of the first one counts as lost then, and is retransmitted once the
-    /// association is established.
-    // [9260:5.1-7]
+    /// §5.1 C). A repeated one is not, because it is sent in the state COOKIE-ECHOED (RFC 9260 §6). The data of the first
+    /// one counts as lost then, and is retransmitted once the association is established.
+    // [9260:5.1-7, 6-1]
     fn push_cookie_echo(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) {
-        let is_first = self.sender.outstanding.is_empty();
-        let has_echo = |(_, chunk): &(PathId, Outgoing)| *chunk == Outgoing::CookieEcho;
-        let takes_data = is_first
+        let is_echo = |(_, chunk): &(PathId, Outgoing)| *chunk == Outgoing::CookieEcho;
+        let has_echo = self
+            .next_control()
+            .and_then(|place| self.outgoing.get(place))
+            .is_some_and(is_echo);
+        let is_first = has_echo
             && self
-                .next_control()
-                .and_then(|place| self.outgoing.get(place))
-                .is_some_and(has_echo);
+                .handshake
+                .cookie
+                .as_mut()
+                .is_some_and(|cookie| !core::mem::replace(&mut cookie.is_echoed, true));
+        // Data lost with the COOKIE ECHO of an earlier, stale cookie is sent before new data.
+        let takes_data = is_first && self.sender.outstanding.is_empty();
         let nothing_more = self.push_control(ctx, packet);
         if nothing_more || !takes_data || self.is_held() || self.next_new_len(packet.room).is_none() {
             return;
