@@ -248,7 +248,7 @@ mod tests {
     }
 
     // §3.1, §6.8: a packet with one COOKIE ACK. The checksum comes from a bitwise computation in Python.
-    // [9260:3-2]
+    // [9260:3-2, 6.8-1, 6.8-2]
     #[test]
     fn common_header_on_the_wire() {
         let bytes = written(&[Chunk::CookieAck]);

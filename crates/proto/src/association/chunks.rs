@@ -43,7 +43,7 @@ struct Seen {
 
 impl Association {
     /// Queues a reply to a chunk of the current packet, unless it would require a second packet (RFC 9260 §12.4).
-    // [9260:12.4-2]
+    // [9260:6.4-2, 12.4-2]
     pub(super) fn answer(&mut self, to: PathId, chunk: Outgoing) {
         let len = self.control_len(&chunk);
         let room = match self.receiving.answers.packet {

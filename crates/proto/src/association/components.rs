@@ -141,7 +141,11 @@ pub(super) struct Truth(pub(super) Arc<dyn GroundTruth>);
 
 /// The state cookie of an INIT ACK.
 #[derive(Debug)]
-pub(super) struct PeerCookie(pub(super) Box<[u8]>);
+pub(super) struct PeerCookie {
+    pub(super) bytes: Box<[u8]>,
+    /// A COOKIE ECHO with it has been sent.
+    pub(super) is_echoed: bool,
+}
 
 /// Probing of a closed receive window (RFC 9260 §6.1 A).
 #[derive(Clone, Copy, Debug, Default)]

@@ -258,7 +258,10 @@ impl Association {
             );
             return Err(Discard::InvalidChunk);
         };
-        self.handshake.cookie = Some(Box::new(super::PeerCookie(cookie.into())));
+        self.handshake.cookie = Some(Box::new(super::PeerCookie {
+            bytes: cookie.into(),
+            is_echoed: false,
+        }));
         self.agree(&Agreement {
             local_tag: self.ends.local_tag,
             peer_tag: peer.tag,

@@ -22,7 +22,7 @@ impl Association {
                 .handshake
                 .cookie
                 .as_ref()
-                .map_or(0, |cookie| size_of_val(&**cookie) + cookie.0.len())
+                .map_or(0, |cookie| size_of_val(&**cookie) + cookie.bytes.len())
             + self.sender.rates.as_ref().map_or(0, |rates| rates.heap_bytes())
             + self.multipath.policy.as_ref().map_or(0, |policy| policy.heap_bytes())
             + self.multipath.spread.as_ref().map_or(0, |spread| spread.heap_bytes())

@@ -315,7 +315,7 @@ impl Association {
 
     /// Returns the peer's cookie, while it may have to be retransmitted.
     fn cookie(&self) -> &[u8] {
-        self.handshake.cookie.as_ref().map_or(&[], |cookie| &cookie.0)
+        self.handshake.cookie.as_ref().map_or(&[], |cookie| &cookie.bytes)
     }
 
     pub(crate) fn tags(&self) -> (u32, u32) {

@@ -310,7 +310,7 @@ impl Association {
     }
 
     /// Adds a SACK if one is due, or if data is sent and a SACK is delayed (RFC 9260 §6.1).
-    // [9260:6.1-16, 6.2-17]
+    // [9260:6.1-16, 6.2-15, 6.2-17]
     fn push_sack(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, with_data: bool) {
         let Some(receiver) = &self.receiving.receiver else {
             return;
@@ -386,7 +386,7 @@ impl Association {
     }
 
     /// Returns the data that may be sent now (RFC 9260 §6.1 rules A to E).
-    // [9260:6-1, 6.1-1, 6.1-13]
+    // [9260:6-1, 6.1-1, 6.1-8, 6.1-13]
     fn next_data(&mut self, now: Time) -> Option<NextData> {
         if !self.state.may_send_data() || self.is_held() {
             return None;
@@ -436,7 +436,7 @@ impl Association {
     /// Returns whether one more chunk may be outstanding. A stream has less than 2^16 outstanding ordered messages (RFC
     /// 9260 §6.1). While the peer reports a gap, no chunk is sent that a Gap Ack Block could not report, because its
     /// offsets have 16 bits.
-    // [9260:1.6-3, 6.1-22, 6.1-23]
+    // [9260:1.6-3, 6.1-23]
     fn may_add_chunk(&mut self) -> bool {
         if self.sender.outstanding.len() < MAX_REPORTED {
             return true;
@@ -480,17 +480,23 @@ impl Association {
     }
 
     /// Writes a packet before COOKIE ACK has arrived. The first COOKIE ECHO is bundled with waiting user data (RFC 9260
-    /// §5.1 C). A repeated one is not: the data of the first one counts as lost then, and is retransmitted once the
-    /// association is established.
-    // [9260:5.1-7, 3.3.11-1]
+    /// §5.1 C). A repeated one is not, because it is sent in the state COOKIE-ECHOED (RFC 9260 §6). The data of the first
+    /// one counts as lost then, and is retransmitted once the association is established.
+    // [9260:5.1-7, 3.3.11-1, 6-1]
     fn push_cookie_echo(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) {
-        let is_first = self.sender.outstanding.is_empty();
-        let has_echo = |(_, chunk): &(PathId, Outgoing)| *chunk == Outgoing::CookieEcho;
-        let takes_data = is_first
+        let is_echo = |(_, chunk): &(PathId, Outgoing)| *chunk == Outgoing::CookieEcho;
+        let has_echo = self
+            .next_control()
+            .and_then(|place| self.outgoing.get(place))
+            .is_some_and(is_echo);
+        let is_first = has_echo
             && self
-                .next_control()
-                .and_then(|place| self.outgoing.get(place))
-                .is_some_and(has_echo);
+                .handshake
+                .cookie
+                .as_mut()
+                .is_some_and(|cookie| !core::mem::replace(&mut cookie.is_echoed, true));
+        // Data lost with the COOKIE ECHO of an earlier, stale cookie is sent before new data.
+        let takes_data = is_first && self.sender.outstanding.is_empty();
         let nothing_more = self.push_control(ctx, packet);
         if nothing_more || !takes_data || self.is_held() || self.next_new_len(packet.room).is_none() {
             return;

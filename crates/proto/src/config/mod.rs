@@ -331,6 +331,7 @@ impl AssociationConfig {
     ///
     /// # Errors
     /// Returns an error that names the first invalid field and the allowed values.
+    // [9260:6.1-22]
     pub fn validate(&self) -> Result<(), ConfigError> {
         in_range("outbound_streams", self.outbound_streams.into(), 1, 65535, " streams")?;
         in_range(
@@ -590,6 +591,14 @@ mod tests {
             (Span::from_secs(30), Span::from_millis(200))
         );
         assert_eq!(EndpointConfig::default().valid_cookie_life, Span::from_secs(60));
+    }
+
+    // Each outstanding chunk has at least one byte in the send buffer, so less than 2^31 TSNs are outstanding.
+    // [9260:6.1-22]
+    #[test]
+    fn section_6_1_a_send_buffer_with_room_for_2_31_chunks_is_refused() {
+        assert_eq!(rejected(|c| c.send_buffer = 1 << 31).field, "send_buffer");
+        assert_eq!(rejected(|c| c.send_buffer_max = Some(1 << 31)).field, "send_buffer_max");
     }
 
     // [9260:6.2-13]

@@ -172,7 +172,7 @@ impl Endpoint {
     /// # Errors
     /// Returns an error if the configuration is invalid, if an address is unusable, if an association with one of the
     /// addresses exists, or if the endpoint has [`EndpointConfig::max_associations`] associations.
-    // [9260:1.3-1]
+    // [9260:1.3-1, 6.4.1-2]
     pub fn connect(
         &mut self,
         now: Time,

@@ -252,6 +252,7 @@ impl Receiver {
             return DataOutcome::TooLong;
         }
         if !self.admit(tsn, data.payload.len()) {
+            // RFC 9260 §6.2 [9260:6.2-5]: a chunk that is dropped does not count as received.
             self.stats.no_buffer += 1;
             self.sack.packet.dropped = true;
             return DataOutcome::NoBuffer;

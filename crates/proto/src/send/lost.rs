@@ -262,6 +262,7 @@ impl Outstanding {
     }
 
     /// Takes a chunk out of flight and queues it for retransmission.
+    // [9260:6.10-4]
     pub(super) fn lose(&mut self, seq: Seq) {
         self.take_out_of_flight(seq, Fate::Lost);
         let Some(slot) = self.slot(seq) else { return };

@@ -27,7 +27,7 @@ fn sacks(net: &Net, start: Time) -> Vec<u64> {
     net.times(Host::B, ChunkType::SACK, start)
 }
 
-// [9260:5.1-19, 6.2-7, 6.2-8]
+// [9260:5.1-19, 6.2-7, 6.2-8, 6.2-15]
 #[test]
 fn section_6_2_a_lone_packet_is_acknowledged_after_200_ms() {
     let (mut net, a, _) = established(&quiet());
@@ -138,7 +138,7 @@ fn section_6_7_gaps_and_duplicates_are_reported_at_once() {
     assert_eq!((sack.0, sack.3), (lost.wrapping_add(2), again.tsns()));
 }
 
-// [9260:6.1-16, 6.10-3]
+// [9260:6-10, 6.1-16, 6.10-3]
 #[test]
 fn section_6_1_a_delayed_sack_is_bundled_with_data() {
     let (mut net, a, b) = established(&quiet());
@@ -250,7 +250,7 @@ fn section_6_1_a_closed_window_is_probed_at_growing_intervals_without_an_error()
 }
 
 // Two rules bound cwnd here: a probe is sent only if no data is in flight, and after T3-rtx at most one packet is in flight. A fault in
-// only one of them has no effect, so xtask/faults has none.
+// only one of them does not exceed cwnd.
 // [9260:6.1-3, 6.1-4]
 #[test]
 fn section_6_1_a_probe_waits_until_nothing_is_in_flight_so_that_any_cwnd_allows_it() {
@@ -294,6 +294,23 @@ fn section_6_1_a_probe_waits_until_nothing_is_in_flight_so_that_any_cwnd_allows_
         }
     }
     assert!(probes > 10, "{probes}");
+}
+
+// [9260:6.1-8]
+#[test]
+fn section_6_1_cwnd_decays_before_the_first_zero_window_probe() {
+    let (mut net, a, _) = closed_window(&AssociationConfig {
+        initial_cwnd: Some(1024 * 1468),
+        ..small()
+    });
+    net.run_for(Span::from_millis(10));
+    let before = path(&net, a, 0).cwnd;
+    assert!(before >= 16 * 1468, "{before}");
+    // Nothing is sent for one RTO (RFC 9260 §7.2.1, last rule). The probes themselves do not affect cwnd.
+    net.run_for(Span::from_secs(1));
+    assert_eq!(path(&net, a, 0).cwnd, before / 2);
+    net.run_for(Span::from_secs(1000));
+    assert_eq!(path(&net, a, 0).cwnd, before / 2);
 }
 
 #[test]

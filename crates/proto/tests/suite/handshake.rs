@@ -365,9 +365,10 @@ fn section_5_1_data_lost_with_a_cookie_echo_follows_the_cookie_ack() {
     assert_eq!((path.cwnd, path.flight, path.errors), (4404, 0, 0));
 }
 
-/// Data queued only after the first COOKIE ECHO is bundled with the next one.
+/// Data queued only after the first COOKIE ECHO waits for COOKIE ACK.
+// [9260:6-1]
 #[test]
-fn section_5_1_data_may_be_bundled_with_a_repeated_cookie_echo() {
+fn section_6_data_is_not_bundled_with_a_repeated_cookie_echo() {
     let mut net = Net::new(1);
     let start = net.now;
     let id = net.connect(&config(), 1);
@@ -376,7 +377,10 @@ fn section_5_1_data_may_be_bundled_with_a_repeated_cookie_echo() {
     net.send(Host::A, id, Message::new(0, &b"early"[..]));
     net.run_for(Span::from_millis(1400));
     let (echo, data) = (ChunkType::COOKIE_ECHO, ChunkType::DATA);
-    assert_eq!(flow(&net, start)[1..], [(20, vec![echo]), (1020, vec![echo, data])]);
+    assert_eq!(
+        flow(&net, start)[1..],
+        [(20, vec![echo]), (1020, vec![echo]), (1040, vec![data])]
+    );
     assert_eq!(net.contents(Host::B), [b"early"]);
 }
 

@@ -7,7 +7,7 @@ use whimbrel_control::Span;
 use whimbrel_proto::{
     AssocId, AssociationConfig, CloseReason, Discard, Endpoint, EndpointConfig, State, TransportAddr,
 };
-use whimbrel_wire::{Cause, Causes, Chunk, ChunkType, HeartbeatInfo, Parameter, Tsn};
+use whimbrel_wire::{Cause, Causes, Chunk, ChunkType, DuplicateTsns, GapBlocks, HeartbeatInfo, Parameter, Sack, Tsn};
 
 /// Passes a packet with tag 77 to B, which has no association. Returns B's replies.
 fn out_of_the_blue(chunks: &[Chunk<'_>]) -> Vec<Sent> {
@@ -149,6 +149,14 @@ fn section_8_4_rule_8_other_chunks_are_answered_with_abort() {
     let unknown = whimbrel_wire::RawChunk::from_bytes(&[0xfe, 0, 0, 4]).expect("a chunk of an unknown type");
     for chunk in [
         Chunk::Data(data(1, 0, b"x")),
+        Chunk::Sack(Sack {
+            congestion_indicated: false,
+            packets: 0,
+            cumulative_tsn_ack: Tsn(1),
+            a_rwnd: 65_536,
+            gaps: GapBlocks::from_wire_bytes(&[]),
+            duplicates: DuplicateTsns::from_wire_bytes(&[]),
+        }),
         Chunk::Shutdown {
             cumulative_tsn_ack: Tsn(1),
         },
@@ -404,6 +412,14 @@ fn section_6_10_chunks_are_processed_in_order_and_a_partial_one_is_dropped() {
     let whole = packet(4001, 4002, tag, &chunks);
     net.deliver(Host::B, &whole).expect("accepted");
     assert_eq!(net.contents(Host::B), [b"one ", b"two "]);
+    // The answers are in the order of the chunks.
+    let (first, second) = (HeartbeatInfo(b"first"), HeartbeatInfo(b"second"));
+    net.as_peer(Host::B, &[Chunk::Heartbeat(first), Chunk::Heartbeat(second)])
+        .expect("accepted");
+    assert_eq!(
+        net.last(Host::B, ChunkType::HEARTBEAT_ACK).chunks(),
+        [Chunk::HeartbeatAck(first), Chunk::HeartbeatAck(second)]
+    );
 }
 
 // [9260:3.1-1, 3.1-2]

@@ -75,6 +75,33 @@ fn section_6_4_lost_data_is_retransmitted_on_another_path_after_a_timeout() {
     assert_eq!(paths_of_a_timeout(RetransmitPath::Alternate), [0, 1]);
 }
 
+// [9260:6.4.1-2]
+#[test]
+fn section_6_4_1_a_retransmission_after_a_timeout_changes_both_addresses() {
+    // The user specifies both addresses of the peer, or one; INIT ACK lists the other one.
+    for known in [2, 1] {
+        let mut net = Net::with_config(2, &quiet(), 1);
+        let a = net.connect(&quiet(), known);
+        net.run_for(Span::from_secs(5));
+        drop_next_data(&mut net);
+        let start = net.now;
+        net.send(Host::A, a, Message::zeros(0, 100));
+        net.run_for(Span::from_secs(10));
+        let pairs: Vec<_> = net
+            .sent(Host::A, ChunkType::DATA)
+            .iter()
+            .filter(|sent| sent.at >= start)
+            .map(|sent| (sent.local, sent.remote))
+            .collect();
+        let (locals, remotes) = (addrs(Host::A, 2), addrs(Host::B, 2));
+        assert_eq!(
+            pairs,
+            [(locals[0], remotes[0]), (locals[1], remotes[1])],
+            "{known} known"
+        );
+    }
+}
+
 #[test]
 fn lost_data_is_retransmitted_on_the_path_of_the_policy() {
     // Iyengar, Amer and Stewart 2006, the policies for retransmission. After the loss, cwnd of path 0 is still larger than the initial cwnd

@@ -171,7 +171,7 @@ impl<'a> Data<'a> {
         header
     }
 
-    // [9260:3.3.1-1, 3.3.1-5, 3.3.1-9, 3-2]
+    // [9260:3.3.1-1, 3.3.1-5, 3.3.1-9, 3-2, 6.10-5]
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.header(0));
         self.payload.append_to(out);

@@ -71,7 +71,7 @@ fn data(payload: Payload<'_>) -> Data<'_> {
 
 // RFC 9260 §3.3.1: one byte of user data gives length 17 and three bytes of padding.
 // [9260:3.3.1-1, 3.3.1-5, 3.3.1-8, 3.3.1-9, 3-2, 3.2-1, 3.2-2]
-// [9260:3.2-3, 3.3.1-10]
+// [9260:3.2-3, 3.3.1-10, 6.10-5]
 #[test]
 fn data_on_the_wire() {
     both_ways(

@@ -153,6 +153,7 @@ fn section_6_7_the_highest_blocks_are_omitted_if_they_do_not_fit() {
         sack_in(&mut receiver, 16 + 3 * 4),
         (0, vec![(2, 2), (4, 4), (6, 6)], vec![])
     );
+    assert!(!receiver.sack_due(NOW), "no second SACK for the block that did not fit");
     receiver.on_data(&whole(8));
     assert_eq!(
         sack_in(&mut receiver, 16 + 5 * 4 + 3),

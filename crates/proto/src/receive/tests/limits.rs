@@ -14,13 +14,16 @@ fn section_6_2_the_window_shrinks_as_data_is_held_and_opens_as_it_is_read() {
     assert_eq!(drain(&mut receiver).len(), 5);
     assert_eq!(a_rwnd(&mut receiver), 20_000);
     // Fragments of an incomplete message are not released (§6.2, C).
-    receiver.on_data(&Data {
-        ssn: Ssn(5),
-        end: false,
-        ..whole(6)
-    });
+    for (tsn, begin) in [(6, true), (7, false)] {
+        receiver.on_data(&Data {
+            ssn: Ssn(5),
+            begin,
+            end: false,
+            ..whole(tsn)
+        });
+    }
     assert!(!receiver.has_message());
-    assert_eq!(a_rwnd(&mut receiver), 19_000);
+    assert_eq!(a_rwnd(&mut receiver), 18_000);
 }
 
 // [9260:6.2-6]
@@ -125,6 +128,29 @@ fn section_6_2_with_a_closed_window_a_missing_tsn_replaces_the_highest() {
         assert_eq!(receiver.on_data(&whole(tsn)), DataOutcome::New);
     }
     assert_eq!(drain(&mut receiver), [(0, 20), (0, 21)]);
+}
+
+// [9260:6.2-27]
+#[test]
+fn section_6_2_a_chunk_dropped_below_data_ready_for_reading_leaves_the_gap_ack_blocks() {
+    let mut receiver = receiver(&config());
+    for tsn in (2..=18).chain([20, 22]) {
+        receiver.on_data(&whole(tsn));
+    }
+    receiver.on_data(&Data {
+        unordered: true,
+        ..whole(24)
+    });
+    assert_eq!(
+        (a_rwnd(&mut receiver), sack(&mut receiver).1),
+        (0, vec![(2, 18), (20, 20), (22, 22), (24, 24)])
+    );
+    // 24 is ready for reading, so 22 is dropped.
+    assert_eq!(packet(&mut receiver, NOW, &[whole(19)]), [DataOutcome::New]);
+    assert_eq!(sack(&mut receiver).1, [(2, 20), (24, 24)]);
+    assert_eq!(drain(&mut receiver).len(), 1);
+    assert_eq!(packet(&mut receiver, NOW, &[whole(22)]), [DataOutcome::New]);
+    assert_eq!(sack(&mut receiver).1, [(2, 20), (22, 22), (24, 24)]);
 }
 
 // [9260:6.2-29]
