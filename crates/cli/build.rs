@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 fn main() {
-    let studies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../studies");
+    // A link, so that the packed crate has the files as well.
+    let studies = Path::new(env!("CARGO_MANIFEST_DIR")).join("embedded/studies");
+    assert!(studies.is_dir(), "{} is missing", studies.display());
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={}", studies.display());
     let mut text = String::from("&[\n");

@@ -20,7 +20,7 @@ const SWITCH: &str = "WHIMBREL_FAULT";
 /// A fault may cause an endless loop; a timeout counts as a failure.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Content of the copy.
-const COPIED: &[&str] = &["Cargo.toml", "Cargo.lock", "crates", "examples", "xtask"];
+const COPIED: &[&str] = &["Cargo.toml", "Cargo.lock", "crates", "examples", "studies", "xtask"];
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -258,6 +258,10 @@ fn write_copy(batch: &[(usize, Fault)]) -> Outcome {
         .collect();
     for file in files()? {
         let path = root().join(&file);
+        if path.is_symlink() {
+            copy_link(&path, &copy_folder().join(&file))?;
+            continue;
+        }
         let mut bytes = std::fs::read(&path).map_err(|e| format!("cannot read {file}: {e}"))?;
         if let Some(changes) = by_file.get(file.as_str()) {
             let mut source = String::from_utf8(bytes).map_err(|_| format!("{file} is not UTF-8"))?;
@@ -287,11 +291,23 @@ fn write_if_changed(path: &Path, bytes: &[u8]) -> Outcome {
     if std::fs::read(path).is_ok_and(|there| there == bytes) {
         return Ok(());
     }
-    let failed = |e: std::io::Error| format!("cannot write {}: {e}", path.display());
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(failed)?;
+    create_parent(path)?;
+    std::fs::write(path, bytes).map_err(|e| format!("cannot write {}: {e}", path.display()))
+}
+
+/// Makes a link with the same, relative, target.
+fn copy_link(from: &Path, to: &Path) -> Outcome {
+    let target = std::fs::read_link(from).map_err(|e| format!("cannot read {}: {e}", from.display()))?;
+    if to.is_symlink() {
+        return Ok(());
     }
-    std::fs::write(path, bytes).map_err(failed)
+    create_parent(to)?;
+    std::os::unix::fs::symlink(target, to).map_err(|e| format!("cannot write {}: {e}", to.display()))
+}
+
+fn create_parent(path: &Path) -> Outcome {
+    let Some(folder) = path.parent() else { return Ok(()) };
+    std::fs::create_dir_all(folder).map_err(|e| format!("cannot create {}: {e}", folder.display()))
 }
 
 /// Returns the files of the copy, relative to the workspace.
@@ -299,7 +315,7 @@ fn files() -> Outcome<Vec<String>> {
     let mut command = Command::new("git");
     command.args(["ls-files", "--cached", "--others", "--exclude-standard", "--"]);
     let list = process::output(command.args(COPIED).current_dir(root()))?;
-    let exists = |file: &&str| root().join(file).is_file();
+    let exists = |file: &&str| root().join(file).is_file() || root().join(file).is_symlink();
     Ok(list.lines().filter(exists).map(str::to_owned).collect())
 }
 

@@ -12,7 +12,7 @@ use crate::execute::{Common, Destination, Executed, execute};
 use crate::output::{EXIT_CODES, FAILED, Outcome, exit, fail, note, print, scenario_error, size};
 
 /// The scenario, embedded in the program.
-const SCENARIO: &str = include_str!("../../../../examples/two-radios.toml");
+const SCENARIO: &str = include_str!("../../embedded/two-radios.toml");
 const SCENARIO_PATH: &str = "examples/two-radios.toml";
 /// The folder of one of the recorded runs, below that of the results.
 const RECORDED: &str = "runs/sctp.scheme=multipath/seed-1";
