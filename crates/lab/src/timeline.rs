@@ -46,6 +46,8 @@ impl Timeline {
 pub(crate) enum LineKind {
     /// Congestion window of a flow's sender in units of 1500 bytes.
     Cwnd,
+    /// User data of a flow that arrives at the receiver in the interval, 1000 bytes a second.
+    Throughput,
     /// Packets in the queue of a link's first direction.
     Queue,
     /// The average that its active queue management computes.
@@ -61,6 +63,7 @@ impl LineKind {
     pub(crate) fn title(self) -> &'static str {
         match self {
             LineKind::Cwnd => "cwnd, units of 1500 bytes",
+            LineKind::Throughput => "throughput, kB/s",
             LineKind::Queue | LineKind::AverageQueue => "queue, packets",
             LineKind::Gaps => "gap ack blocks per SACK",
             LineKind::Duplicates => "duplicates per SACK",
@@ -110,6 +113,8 @@ struct Sacks {
 pub(crate) struct Lines {
     line: Timeline,
     cwnd: Vec<Held>,
+    /// By flow: bytes of user data that arrived in each interval.
+    arrived: Vec<Vec<u64>>,
     /// By direction: the queue and its average.
     queues: Vec<(Held, Held)>,
     sacks: Vec<Sacks>,
@@ -120,6 +125,7 @@ impl Lines {
         Lines {
             line,
             cwnd: vec![Held::default(); flows],
+            arrived: vec![vec![0; line.samples()]; flows],
             queues: vec![Default::default(); directions],
             sacks: vec![Sacks::default(); line.samples()],
         }
@@ -128,6 +134,13 @@ impl Lines {
     pub(crate) fn cwnd(&mut self, at: Time, flow: usize, bytes: u64) {
         if let Some(held) = self.cwnd.get_mut(flow) {
             held.set(&self.line, at, bytes as f64 / 1500.0);
+        }
+    }
+
+    pub(crate) fn arrived(&mut self, at: Time, flow: usize, bytes: u64) {
+        let place = self.line.interval(at);
+        if let (Some(place), Some(arrived)) = (place, self.arrived.get_mut(flow)) {
+            arrived[place] += bytes;
         }
     }
 
@@ -166,6 +179,11 @@ impl Lines {
         };
         let held = match kind {
             LineKind::Cwnd => self.cwnd.get(index),
+            LineKind::Throughput => {
+                let bins = self.arrived.get(index).into_iter().flatten();
+                let seconds = self.line.every.as_secs_f64();
+                return bins.map(|bytes| *bytes as f64 / 1000.0 / seconds).collect();
+            }
             LineKind::Queue => self.queues.get(index).map(|(queue, _)| queue),
             LineKind::AverageQueue => self.queues.get(index).map(|(_, average)| average),
             LineKind::Gaps => return per_sack(|sacks| sacks.gaps),
@@ -184,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_holds_until_it_changes_and_sacks_are_counted_by_interval() {
+    fn a_window_holds_until_it_changes_and_arrivals_are_counted_by_interval() {
         let line = Timeline {
             from: Span::from_secs(2),
             to: Span::from_secs(4),
@@ -198,6 +216,7 @@ mod tests {
         lines.queue(at(3_100), DirectionId::of_link(0, 0), 7, Some(2.5));
         for (ms, gaps) in [(1_999, 9), (2_000, 1), (2_499, 2), (3_500, 4), (4_000, 9)] {
             lines.sack(at(ms), gaps, 2 * gaps);
+            lines.arrived(at(ms), 0, 1000 * u64::from(gaps));
         }
         lines.finish();
         // Samples at 2, 2.5, 3 and 3.5 s.
@@ -212,6 +231,8 @@ mod tests {
         assert_eq!((gaps[0], gaps[3]), (1.5, 4.0));
         assert!(gaps[1].is_nan());
         assert_eq!(lines.values(LineKind::Duplicates, 0)[0], 3.0);
+        // 1000 and 2000 bytes in the first half second, 4000 in the last one.
+        assert_eq!(lines.values(LineKind::Throughput, 0), [6.0, 0.0, 0.0, 8.0]);
         assert_eq!(line.at(3), 3.5);
     }
 }

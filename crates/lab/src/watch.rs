@@ -268,6 +268,15 @@ fn sacks(packet: &PacketView<'_>) -> impl Iterator<Item = (u32, u32)> {
     })
 }
 
+/// Returns the bytes of user data in a packet.
+fn user_bytes(packet: &PacketView<'_>) -> u64 {
+    let data = packet.chunks().flatten().filter_map(|chunk| match chunk {
+        Chunk::Data(data) => Some(data.payload.len() as u64),
+        _ => None,
+    });
+    data.sum()
+}
+
 impl Observer for Watch {
     fn wants(&self, interest: Interest) -> bool {
         matches!(interest, Interest::Series | Interest::HostPackets | Interest::Drops)
@@ -279,9 +288,13 @@ impl Observer for Watch {
 
     fn packet(&mut self, event: &PacketEvent<'_>) {
         if let Some(lines) = &mut self.lines
-            && let (PacketFate::Delivered, Some(sctp), false) = (event.fate, &event.sctp, event.forward)
+            && let (PacketFate::Delivered, Some(sctp)) = (event.fate, &event.sctp)
         {
-            sacks(sctp).for_each(|(gaps, duplicates)| lines.sack(event.at, gaps, duplicates));
+            if event.forward {
+                lines.arrived(event.at, event.flow as usize, user_bytes(sctp));
+            } else {
+                sacks(sctp).for_each(|(gaps, duplicates)| lines.sack(event.at, gaps, duplicates));
+            }
         }
         let Some(flow) = self.flows.get_mut(event.flow as usize) else {
             return;

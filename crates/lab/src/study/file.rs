@@ -252,7 +252,7 @@ pub(crate) struct LineEntry {
     pub(crate) what: LineKind,
     /// Its name in the plot.
     pub(crate) name: String,
-    /// The flow of a congestion window.
+    /// The flow of a congestion window or a throughput.
     pub(crate) flow: Option<String>,
     /// The link of a queue.
     pub(crate) link: Option<String>,
@@ -266,7 +266,7 @@ impl LineEntry {
         mut links: impl Iterator<Item = impl AsRef<str>>,
     ) -> Option<usize> {
         match self.what {
-            LineKind::Cwnd => {
+            LineKind::Cwnd | LineKind::Throughput => {
                 let wanted = self.flow.as_deref()?;
                 flows.position(|name| name.as_ref() == wanted)
             }
