@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::{Outcome, bundle, pages, picture, process, reference, requirements, root, say};
+use crate::{Outcome, bundle, headline, pages, picture, process, reference, requirements, root, say};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -109,7 +109,8 @@ fn studies(check: bool, stale: &mut Vec<String>) -> Outcome {
     whimbrel(&["study", "results", "--out", &folder.path().display().to_string()])?;
     let (made, there) = (pages_in(folder.path())?, pages_in(&root().join(STUDIES))?);
     if let (Some(results), Some(page)) = (made.get("RESULTS.md"), read(&root().join("README.md"))?) {
-        update("README.md", &with_totals(&page, results), check, stale)?;
+        let page = headline::with_table(&with_totals(&page, results))?;
+        update("README.md", &page, check, stale)?;
     }
     let names: std::collections::BTreeSet<&String> = made.keys().chain(there.keys()).collect();
     for name in names.into_iter().filter(|name| made.get(*name) != there.get(*name)) {

@@ -9,6 +9,7 @@ mod faults;
 mod format;
 mod fuzz;
 mod generate;
+mod headline;
 mod inline;
 mod machine;
 mod markdown;
