@@ -42,7 +42,38 @@ pub(crate) fn run(args: &Args) -> Outcome {
     say(&format!(
         "{BOOK}/index.html is the book; {BOOK}/repository has {copied} files from outside of docs/ that it links to"
     ));
+    add_playground(&book)?;
     if args.pdf { pdf(&book) } else { Ok(()) }
+}
+
+/// The page that `cargo xtask playground` writes.
+const PLAYGROUND: &str = "target/playground/index.html";
+
+/// Puts the playground on the book's first page, if it has been built.
+fn add_playground(book: &Path) -> Outcome {
+    let page = root().join(PLAYGROUND);
+    if !page.is_file() {
+        say(&format!(
+            "the first page has no playground: {PLAYGROUND} is missing, `cargo xtask playground` builds it"
+        ));
+        return Ok(());
+    }
+    let failed = |e: std::io::Error| format!("cannot put the playground into the book: {e}");
+    std::fs::copy(&page, book.join("play.html")).map_err(failed)?;
+    let first = book.join("index.html");
+    let text = std::fs::read_to_string(&first).map_err(failed)?;
+    std::fs::write(&first, with_playground(&text)?).map_err(failed)
+}
+
+/// Adds the playground to a page, before its text.
+fn with_playground(page: &str) -> Outcome<String> {
+    let start = "<main>";
+    let frame = r#"<p class="play"><a href="play.html">Open the playground alone</a></p>
+<iframe class="play" src="play.html" title="Playground: two schemes in the same simulated network" loading="lazy"></iframe>"#;
+    match page.split_once(start) {
+        Some((before, after)) => Ok(format!("{before}{start}\n{frame}{after}")),
+        None => Err(format!("the book's first page has no {start}")),
+    }
 }
 
 /// Prints all pages to one file.
@@ -87,5 +118,18 @@ fn contents() -> Outcome {
         Ok(())
     } else {
         Err(format!("{path} does not list {}", missing.join(", ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_playground;
+
+    #[test]
+    fn the_playground_precedes_the_text_of_the_first_page() {
+        let page = with_playground("<body><main><h1>Whimbrel</h1></main></body>").unwrap();
+        let (frame, title) = (page.find("<iframe").unwrap(), page.find("<h1>").unwrap());
+        assert!(page.starts_with("<body><main>\n") && frame < title, "{page}");
+        assert!(with_playground("<body></body>").is_err());
     }
 }
