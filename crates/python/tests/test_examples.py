@@ -131,6 +131,19 @@ def test_tuning_finds_a_parameter_that_is_better_on_paths_it_has_not_seen():
     assert tuned > 1.01 * published > 0, (study.best_params, published, tuned)
 
 
+def test_a_policy_is_evaluated_beside_schemes_on_the_same_seeds():
+    sys.path.insert(0, str(PYTHON / "examples"))
+    import evaluate
+
+    found = evaluate.evaluate(evaluate.delay_target, [1, 2])
+    assert list(found.index) == ["policy", *evaluate.SCHEMES]
+    # A policy that ignores losses uses the path, the standard does not.
+    assert found.loc["policy", "goodput_mbps"] > 2 * found.loc["standard", "goodput_mbps"]
+    assert found.loc["policy", "packet_delay_ms"] < 25 + 2 * 1000 * evaluate.QUEUEING_S
+    timid = evaluate.episode(lambda observation: 0.9, 1)
+    assert timid["goodput_mbps"] < found.loc["policy", "goodput_mbps"] / 2
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in (PYTHON / "notebooks").glob("*.ipynb")))
 def test_notebook_runs_from_start_to_end(name):
     import nbformat
