@@ -34,7 +34,7 @@ struct UdpSocket {
     local: SocketAddr,
     segmentation_offload: bool,
     egress: Egress,
-    /// Until when the socket is left alone where the runtime cannot tell when it is ready.
+    /// Until when the socket is not polled, if the runtime does not report when it is ready.
     pause: Mutex<Option<Pin<Box<tokio::time::Sleep>>>>,
 }
 

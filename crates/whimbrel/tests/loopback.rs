@@ -367,7 +367,7 @@ async fn many_associations_share_a_stack() {
 
 /// Messages that the peer has not acknowledged when the association ends are reported once (RFC 9260 §11.2.2).
 #[tokio::test]
-async fn messages_that_are_not_delivered_are_told() {
+async fn messages_that_are_not_delivered_are_reported_once() {
     let (a, b, _listener) = pair(on(&["127.0.0.1:0"]), on(&["127.0.0.1:0"])).await;
     a.send(Message::new(0, "heard")).await.unwrap();
     a.flush().await.unwrap();
@@ -481,7 +481,7 @@ async fn until_free(addr: SocketAddr) {
 
 /// A host changes networks while it connects: nothing can be asked for before the handshake is over, and then is (RFC 5061).
 #[tokio::test]
-async fn addresses_that_change_during_the_handshake_are_told_after_it() {
+async fn addresses_that_change_during_the_handshake_are_sent_after_it() {
     let listener = Listener::bind(dynamic(on(&["127.0.0.9:0"]))).unwrap();
     let stack = Stack::bind(dynamic(on(&["127.0.0.1:0", "127.0.0.2:0"]))).unwrap();
     let [first, second] = *stack.local_addrs() else {

@@ -152,7 +152,7 @@ impl World {
         let _ = self.endpoints[packet.to].handle_datagram(self.now, packet.meta, &packet.bytes);
     }
 
-    /// A packet that nobody sent, in the name of the other host.
+    /// A forged packet with the source of the other host.
     fn invent(&mut self, input: &mut Input<'_>) {
         let to = input.below(2);
         let bytes = packets::invent(&self.knowledge, to, input);
@@ -213,7 +213,7 @@ impl World {
         }
     }
 
-    /// Lets the timers that are due go off and collects what is to be sent and told.
+    /// Lets the timers that are due go off and collects packets and events.
     fn settle(&mut self) {
         for host in [0, 1] {
             for rounds in 0.. {
@@ -250,7 +250,7 @@ impl World {
             }
         }
         for events in 0.. {
-            assert!(events < 100_000, "does not stop telling");
+            assert!(events < 100_000, "does not stop sending events");
             if self.endpoints[host].poll_event().is_none() {
                 break;
             }

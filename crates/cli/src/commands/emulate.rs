@@ -126,7 +126,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     }
 }
 
-/// Returns the exit code of an emulation that has ended early. 0: nobody reads its output.
+/// Returns the exit code of an emulation that has ended early. 0: the reader of its output has ended.
 fn own_code(code: u8) -> u8 {
     if code == 0 { 0 } else { FAILED_ITSELF }
 }

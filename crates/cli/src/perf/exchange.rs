@@ -133,8 +133,8 @@ impl Exchange<'_> {
     }
 
     fn is_done(&self) -> bool {
-        let is_told = !self.plan.receives || self.plan.reports || self.totals.peer_sent.is_some();
-        let is_received = !self.receiving && is_told && self.outbox.is_empty();
+        let is_reported = !self.plan.receives || self.plan.reports || self.totals.peer_sent.is_some();
+        let is_received = !self.receiving && is_reported && self.outbox.is_empty();
         !self.sending && (!self.plan.sends || self.totals.peer_received.is_some()) && is_received
     }
 

@@ -86,7 +86,7 @@ fn entry(path: Option<PathBuf>, name: String, size: Option<u64>, is_folder: bool
     }
 }
 
-/// Returns the size of a file; none if only reading tells: files of proc(5) have content but no size.
+/// Returns the size of a file; none if only reading shows it: files of proc(5) have content but no size.
 fn size_of(path: &Path) -> std::io::Result<Option<u64>> {
     let mut file = File::open(path)?;
     let size = file.metadata()?.len();

@@ -208,7 +208,7 @@ fn wrong_use_names_the_remedy() {
 }
 
 #[test]
-fn a_user_without_privileges_is_told() {
+fn a_user_without_privileges_gets_a_clear_error() {
     needs!(namespaces());
     needs!(program("setpriv", "util-linux"));
     let lab = Lab::new("user", &[LINK]);

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal;
 
 use super::relay::{Network, join};
 use super::{Receiver, finish, sender, text, wait};
@@ -93,7 +92,7 @@ fn a_transfer_continues_when_the_primary_path_fails() {
 }
 
 #[test]
-fn failure_and_recovery_of_a_path_are_reported_by_the_sender() {
+fn failure_and_recovery_of_a_path_are_reported_by_both_ends() {
     let dir = tempfile::tempdir().unwrap();
     let transfer = begin(dir.path(), &["--set", "hb_interval=200 ms", "--set", "rto_min=100 ms"]);
     transfer.wait_for(2 << 20);
@@ -108,7 +107,10 @@ fn failure_and_recovery_of_a_path_are_reported_by_the_sender() {
     );
     assert!(printed.contains(" works again after "), "{printed}");
     assert_eq!(output.status.code(), Some(0), "{printed}");
-    transfer.receiver.signal(Signal::SIGINT);
+    let (code, _, err) = transfer.receiver.end();
+    assert!(err.contains(" does not answer"), "{err}");
+    assert!(err.contains(" works again after "), "{err}");
+    assert_eq!(code, Some(0), "{err}");
 }
 
 #[test]

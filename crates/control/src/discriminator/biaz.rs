@@ -123,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn packets_that_were_not_told_of_take_their_time() {
+    fn packets_without_a_sample_take_their_time() {
         // Only every second packet is acknowledged: 8 is the last one with a sample, 9 arrived, 10 is lost.
         assert!(fits((8, 48_000), 10, (11, 66_000), 6_000, 1.25));
         assert!(!fits((8, 48_000), 10, (11, 70_000), 6_000, 1.25));
     }
 
     #[test]
-    fn a_timeout_is_no_telling() {
+    fn a_timeout_is_unsure() {
         let mut biaz = Biaz::new(2.0);
         biaz.on_ack(VIEW, &arrival(0, 1, 100_000, 50_000));
         biaz.on_ack(VIEW, &arrival(1, 2, 106_000, 50_000));

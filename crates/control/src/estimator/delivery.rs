@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_since_the_packet_was_sent_are_told() {
+    fn a_sample_has_the_losses_since_its_packet_was_sent() {
         let mut estimator = DeliveryEstimator::default();
         estimator.on_lost(3000);
         let stamp = estimator.on_sent(ms(0), 1500, 0);

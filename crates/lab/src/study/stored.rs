@@ -88,7 +88,7 @@ impl KeptClaim {
         }
     }
 
-    /// The class by the check as it stands now, as far as the figures that were kept of `seeds` runs tell it: those of single points do. Along an
+    /// Returns the class by the current check where the stored figures of `seeds` runs suffice: those of single points do. Along an
     /// axis the class is that of the run, where the figures were compared seed by seed.
     ///
     /// # Errors

@@ -353,7 +353,7 @@ fn waits_for_a_response_that_started_in_time() {
 }
 
 #[test]
-fn answers_an_rts_beside_another_signal_unless_told_to_wait_for_an_idle_medium() {
+fn answers_an_rts_beside_another_signal_unless_configured_to_wait() {
     for (answer_if_idle, answered) in [(false, true), (true, false)] {
         let mut b = bench_of(Limits {
             answer_if_idle,
