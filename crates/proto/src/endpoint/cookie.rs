@@ -39,7 +39,6 @@ pub(crate) struct AddressList {
 
 impl AddressList {
     /// Returns an empty list.
-    // [9260:5.1.3-4, 14.1-1]
     pub(crate) fn new() -> Self {
         AddressList {
             len: 0,
