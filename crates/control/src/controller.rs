@@ -217,7 +217,7 @@ impl Controller {
             self.apply(update);
         }
         if self.cwnd < before {
-            // ssthresh is set to the former window, so that slow start leads back to it. If the window does not shrink,
+            // [9260:7.2.1-11] ssthresh is set to the former window, so that slow start leads back to it. If the window does not shrink,
             // for instance because it is small after a timeout, ssthresh does not change.
             self.ssthresh = before;
         }
@@ -316,7 +316,6 @@ mod tests {
         assert_eq!((path.cwnd(), path.ssthresh()), (UNIT, 10 * UNIT));
     }
 
-    // [9260:7.2.1-10, 7.2.1-11]
     #[test]
     fn a_mark_halves_and_is_congestion_whatever_the_discriminator_says() {
         // Ye 2004, Figure 16
@@ -336,6 +335,7 @@ mod tests {
         assert_eq!((path.cwnd(), path.ssthresh()), (10 * UNIT, 10 * UNIT));
     }
 
+    // [9260:7.2.1-10, 7.2.1-11, 7.2.2-4]
     #[test]
     fn idle_timeouts_decay_the_window_and_remember_it() {
         // RFC 9260 §7.2.1, last rule

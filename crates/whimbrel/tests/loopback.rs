@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use whimbrel::{
-    Association, AssociationConfig, AssociationError, CloseReason, ConnectError, Listener, Message, SendFailureCause,
-    Stack, StackConfig, TrySendError,
+    Association, AssociationConfig, AssociationError, CloseReason, ConnectError, Listener, Message, PathChange,
+    SendFailureCause, Stack, StackConfig, Trouble, TrySendError,
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -141,6 +141,61 @@ async fn a_closed_port_refuses_at_once() {
     );
 }
 
+// [9260:10-4]
+#[tokio::test]
+async fn section_10_a_report_about_one_peer_ends_no_association_with_another() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let closed = free.local_addr().unwrap();
+    drop(free);
+    let stack = Stack::bind(on(&["127.0.0.1:0"])).unwrap();
+    let (other, peer) = (stack.clone(), silent.local_addr().unwrap());
+    let waiting = tokio::spawn(async move { other.connect(&[peer], 5000).await.map(drop) });
+    // The INIT to the silent peer has been sent.
+    silent.set_read_timeout(Some(PATIENCE)).unwrap();
+    let arrived = tokio::task::spawn_blocking(move || silent.recv(&mut [0; 2048]).map(|_| silent));
+    let silent = arrived.await.unwrap().unwrap();
+    let refused = timeout(PATIENCE, stack.connect(&[closed], 5000)).await.unwrap();
+    assert!(matches!(refused, Err(ConnectError::Refused(_))), "{refused:?}");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!waiting.is_finished(), "{:?}", waiting.await);
+    drop(silent);
+}
+
+// [9260:10-2]
+#[test]
+fn section_10_port_unreachable_ends_no_established_association() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let dies = tokio::runtime::Runtime::new().unwrap();
+    let listener = dies.block_on(async { Listener::bind(on(&["127.0.0.1:0"])).unwrap() });
+    let (addrs, port) = (listener.stack().local_addrs().to_vec(), listener.stack().port());
+    let accepting = dies.spawn(async move { (listener.accept().await.unwrap(), listener) });
+    runtime.block_on(async {
+        let stack = Stack::bind(on(&["127.0.0.1:0"])).unwrap();
+        let client = timeout(PATIENCE, stack.connect(&addrs, port)).await.unwrap().unwrap();
+        let server = timeout(PATIENCE, accepting).await.unwrap().unwrap();
+        // Its tasks end, its sockets are closed, and nothing more is sent.
+        dies.shutdown_background();
+        let mut events = client.path_events();
+        let reported = async {
+            loop {
+                client.send(Message::new(0, "lost")).await.unwrap();
+                let event = timeout(Duration::from_millis(100), events.next()).await;
+                if let Ok(Some(event)) = event
+                    && event.change == PathChange::Trouble(Trouble::PortUnreachable)
+                {
+                    break;
+                }
+            }
+        };
+        timeout(PATIENCE, reported).await.expect("a report");
+        let ended = timeout(Duration::from_millis(100), client.closed()).await;
+        assert!(ended.is_err(), "{ended:?}");
+        client.try_send(Message::new(0, "more")).unwrap();
+        drop(server);
+    });
+}
+
 #[tokio::test]
 async fn an_sctp_port_without_listener_refuses() {
     let other = Stack::bind(on(&["127.0.0.1:0"])).unwrap();
@@ -190,6 +245,7 @@ async fn the_peer_hears_why_it_was_aborted() {
     );
 }
 
+// [9260:9-1]
 #[tokio::test]
 async fn a_dropped_association_is_aborted() {
     let (a, b, _listener) = pair(on(&["127.0.0.1:0"]), on(&["127.0.0.1:0"])).await;

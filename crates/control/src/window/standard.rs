@@ -203,7 +203,7 @@ mod tests {
         LossEvent::of(Time::ZERO, signal, 0)
     }
 
-    // [9260:7.2.1-7, 7.2.1-8]
+    // [9260:7.2-1, 7.2-2, 7.2.1-7, 7.2.1-8]
     #[test]
     fn slow_start_grows_by_what_was_acked_up_to_one_unit() {
         // RFC 9260 §7.2.1
@@ -241,7 +241,7 @@ mod tests {
         );
     }
 
-    // [9260:7.2.2-1, 7.2.2-2, 7.2.2-3]
+    // [9260:7.2-1, 7.2-2, 7.2.2-1, 7.2.2-2, 7.2.2-3]
     #[test]
     fn avoidance_grows_by_one_unit_per_window_acked() {
         // RFC 9260 §7.2.2
@@ -461,6 +461,8 @@ mod tests {
         let mut window = StandardWindow::default();
         assert_eq!(window.on_idle(view(20 * UNIT, 20 * UNIT)).cwnd, 10 * UNIT);
         assert_eq!(window.on_idle(view(5 * UNIT, 20 * UNIT)).cwnd, 4 * UNIT);
+        // RFC 9260 §7.2.2: the same in congestion avoidance.
+        assert_eq!(window.on_idle(view(20 * UNIT, 8 * UNIT)).cwnd, 10 * UNIT);
         assert_eq!(window.on_idle(view(UNIT, 20 * UNIT)).cwnd, UNIT);
     }
 }

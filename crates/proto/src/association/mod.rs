@@ -400,7 +400,6 @@ impl Association {
     }
 
     /// Ends the association. Received data can still be read.
-    // [9260:14.2-1]
     pub(crate) fn close(&mut self, ctx: &mut Context<'_>, reason: CloseReason) {
         if self.state == State::Closed {
             return;

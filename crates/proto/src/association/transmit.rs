@@ -305,6 +305,7 @@ impl Association {
             .or_else(|| self.next_sack_copy())
     }
 
+    // [9260:9.2-10]
     pub(super) fn may_send_sack(&self) -> bool {
         self.state.may_send_data() || self.state == State::ShutdownSent
     }

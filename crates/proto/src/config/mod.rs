@@ -38,7 +38,7 @@ fn is_false(value: &bool) -> bool {
     feature = "config",
     schemars(description = "Parameters of both ends of an SCTP association.")
 )]
-// [9260:16-1]
+// [9260:16-1, 16-2]
 pub struct AssociationConfig {
     /// Edition of the standard, `rfc9260`, `rfc4960` or `rfc2960`, or the rules of ns-2.35, `ns2`.
     pub preset: Preset,

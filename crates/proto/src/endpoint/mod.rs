@@ -142,6 +142,7 @@ impl Endpoint {
     // [9260:5.1.3-4, 14.1-1]
     pub fn new(config: EndpointConfig, mut random: Box<dyn Rng + Send>) -> Result<Self, ConfigError> {
         config.validate()?;
+        // [9260:5.1.3-4, 14.1-1]
         let mut secret = [0; 32];
         random.fill_bytes(&mut secret);
         Ok(Endpoint {
@@ -623,6 +624,7 @@ impl Endpoint {
         }
     }
 
+    // [9260:14.2-1]
     fn forget_if_done(&mut self, index: u32) {
         if let Some(association) = self.table.at(index).filter(|association| association.is_done()) {
             self.pool.give_back(association.buffer_grant());

@@ -275,7 +275,7 @@ impl Path {
     }
 
     /// Reduces cwnd for each RTO without data (RFC 9260 §7.2.1, last rule).
-    // [9260:7.1-1, 7.2.1-10, 7.2.1-11, 7.2.2-4]
+    // [9260:7.1-1, 7.2.1-10, 7.2.2-4]
     pub(crate) fn decay_if_idle(&mut self, now: Time) {
         let idle = now.since(self.last_data);
         let rto = self.rtt.rto();

@@ -101,7 +101,7 @@ impl Receiver {
         // RFC 9260 §6.7 [9260:6.7-2]: the SACK is sent to the source of the last DATA.
         sack.path = path;
         sack.packets += 1;
-        // RFC 9260 §6.2, §6.7 [9260:6.2-1, 6.2-4, 6.2-19, 6.2-20, 6.7-1]: a SACK is due at once if DATA was dropped,
+        // RFC 9260 §6.2, §6.7 [9260:6.2-1, 6.2-4, 6.2-19, 6.2-20, 6.7-1, 7.2.4-1]: a SACK is due at once if DATA was dropped,
         // was a duplicate, or requests it (RFC 7053); §6.7: if there is a gap. RFC 5681 §4.2: if the packet fills a
         // gap.
         let at_once = if self.config.sack_any_order {

@@ -117,6 +117,17 @@ fn section_6_1_b_the_flight_may_exceed_cwnd_by_less_than_one_packet() {
     assert_eq!(path(&net, a, 0).flight, 4 * 1416);
 }
 
+// [9260:7.2-4]
+#[test]
+fn section_7_2_the_flight_counts_chunk_headers_and_padding() {
+    let (mut net, a) = alone(1, &wide());
+    net.send(Host::A, a, Message::zeros(0, 101));
+    // 16 bytes of header, 101 of user data, 3 of padding.
+    assert_eq!(path(&net, a, 0).flight, 120);
+    sack(&mut net, 1, &[]).expect("accepted");
+    assert_eq!((path(&net, a, 0).flight, path(&net, a, 0).delivered), (0, 120));
+}
+
 #[test]
 fn section_7_2_1_initial_windows_and_timeouts_of_the_older_editions() {
     for (preset, packets, rto) in [
@@ -469,7 +480,7 @@ fn section_6_3_1_round_trips_are_measured_once_each() {
     assert!(samples.iter().all(|sample| *sample == 20), "{samples:?}");
 }
 
-// [9260:6.3.1-4, 6.3.1-5]
+// [9260:6.3.1-4, 6.3.1-5, 16-2]
 #[test]
 fn section_6_3_1_karn_retransmitted_chunks_give_no_samples() {
     let (mut net, a) = alone(1, &wide());
@@ -489,7 +500,11 @@ fn section_6_3_1_karn_retransmitted_chunks_give_no_samples() {
     net.run_for(Span::from_millis(40));
     sack(&mut net, 2, &[]).expect("accepted");
     assert_eq!(count(&mut net), 1);
-    assert_eq!(path(&net, a, 0).rto, Span::from_secs(1), "a sample ends the back-off");
+    assert_eq!(
+        path(&net, a, 0).rto,
+        Span::from_secs(1),
+        "a sample ends the back-off, down to RTO.Min"
+    );
     // A chunk after a retransmitted one gives no sample either: 0 is lost, and 5 was timed after 1 to 4.
     let (mut net, a) = alone(1, &wide());
     net.a.set_trace(TraceKinds::RTT);

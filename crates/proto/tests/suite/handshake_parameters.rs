@@ -135,7 +135,7 @@ fn unknown(number: u8, len: u16) -> Vec<u8> {
     raw
 }
 
-// [9260:3.2.2-1, 3.3.3.1.2-1]
+// [9260:3.2.2-1, 3.3.3.1.2-1, 12.4-5]
 #[test]
 fn section_3_2_2_unknown_parameters_of_an_init_are_reported_as_far_as_they_fit() {
     let list = [unknown(1, 400), unknown(2, 400)];

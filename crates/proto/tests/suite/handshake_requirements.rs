@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use crate::support::paths::quiet;
 use crate::support::{Fate, Host, Net, addr, addrs, init, parameters, resealed};
 use whimbrel_control::{Rng, Span};
-use whimbrel_proto::{AssociationConfig, Endpoint, EndpointConfig, PathId, State, TransportAddr};
+use whimbrel_proto::{AssociationConfig, Discard, Endpoint, EndpointConfig, PathId, State, TransportAddr};
 use whimbrel_wire::{Chunk, ChunkType, Init, Parameter, Tsn};
 
 /// A configuration that offers every extension.
@@ -234,6 +234,59 @@ fn section_5_3_1_a_random_number_of_zero_is_not_used_as_tag() {
     for (host, chunk_type) in [(Host::A, ChunkType::INIT), (Host::B, ChunkType::INIT_ACK)] {
         assert_ne!(net.last(host, chunk_type).init().initiate_tag, 0, "{host:?}");
     }
+}
+
+/// A secret for the cookie key, and other random numbers that are the same for every secret.
+struct WithSecret([u8; 32], Rng);
+
+impl rand_core::TryRng for WithSecret {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        Ok((rand_core::Rng::next_u64(&mut self.1) >> 32) as u32)
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        Ok(rand_core::Rng::next_u64(&mut self.1))
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        for (byte, secret) in bytes.iter_mut().zip(self.0) {
+            *byte = secret;
+        }
+        Ok(())
+    }
+}
+
+// [9260:5.1.3-4, 14.1-1]
+#[test]
+fn section_14_1_each_of_256_random_bits_changes_the_cookie_key() {
+    let listening = |secret: [u8; 32]| {
+        let mut net = Net::new(1);
+        let config = EndpointConfig {
+            local_port: crate::support::port(Host::B),
+            local_addrs: addrs(Host::B, 1),
+            listen: true,
+            ..EndpointConfig::default()
+        };
+        net.b = Endpoint::new(config, Box::new(WithSecret(secret, Rng::stream(1, "b")))).expect("valid");
+        net
+    };
+    let mut first = listening([0; 32]);
+    first.forge(Host::B, 0, &[Chunk::Init(init(5, &[]))]).expect("answered");
+    let answer = first.last(Host::B, ChunkType::INIT_ACK);
+    let cookie = answer.init().parameters.state_cookie().expect("a cookie").to_vec();
+    let (tag, echo) = (answer.init().initiate_tag, [Chunk::CookieEcho { cookie: &cookie }]);
+    for bit in 0..256 {
+        let mut secret = [0; 32];
+        secret[bit / 8] = 1 << (bit % 8);
+        assert_eq!(
+            listening(secret).forge(Host::B, tag, &echo),
+            Err(Discard::Cookie),
+            "bit {bit}"
+        );
+    }
+    listening([0; 32]).forge(Host::B, tag, &echo).expect("the same key");
 }
 
 // [9260:6.2-14]

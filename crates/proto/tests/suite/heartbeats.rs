@@ -13,6 +13,14 @@ fn section_8_3_idle_paths_are_probed_every_hb_interval_plus_rto_with_half_an_rto
     let (mut net, a, _) = confirmed(2, &AssociationConfig::default());
     let start = net.now;
     net.run_for(Span::from_secs(3600));
+    // Both paths are idle. Each expiry of a timer sends one heartbeat, not one to each idle address.
+    let all: Vec<_> = net
+        .sent(Host::A, ChunkType::HEARTBEAT)
+        .iter()
+        .map(|sent| sent.at)
+        .filter(|at| *at >= start)
+        .collect();
+    assert!(all.windows(2).all(|pair| pair[0] != pair[1]), "{all:?}");
     for index in 0..2 {
         let remote = addrs(Host::B, 2)[index];
         let times: Vec<_> = net

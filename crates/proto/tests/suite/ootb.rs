@@ -92,7 +92,7 @@ fn section_8_4_rule_3_an_init_is_processed_normally() {
     assert_eq!((refusal.tag(), refusal.is_reflected()), (5, false));
 }
 
-// [9260:8.4-5]
+// [9260:8.4-5, 8.4-12]
 #[test]
 fn section_8_4_rule_4_a_cookie_echo_as_first_chunk_is_processed_normally() {
     let mut net = Net::new(1);

@@ -113,7 +113,7 @@ fn section_9_2_both_sides_may_shut_down_at_the_same_time() {
     }
 }
 
-// [9260:9.2-2, 9.2-3, 9.2-14]
+// [9260:9.2-1, 9.2-2, 9.2-3, 9.2-13, 9.2-14]
 #[test]
 fn section_9_2_any_one_lost_packet_delays_the_shutdown_by_one_timeout() {
     for lost in [
