@@ -8,7 +8,8 @@ local whimbrel = Proto("whimbrel", "Whimbrel's extensions of SCTP")
 
 local SACK, NR_SACK, NEW_GAPS, TIMESTAMP = 3, 16, 189, 190
 local NAMES = { [SACK] = "SACK", [NR_SACK] = "NR-SACK" }
-local PARAMETERS = { [0xbe01] = "Timestamps", [0xbe02] = "ECI capable", [0xbe03] = "NEW GAPS" }
+local PARAMETERS = { [0xbe01] = "Timestamps", [0xbe02] = "ECI capable", [0xbe03] = "NEW GAPS",
+  [0xbe04] = "Repeated timestamps" }
 -- Drops by queues; every other cause is a transmission loss or a broken link (crates/sim/src/ledger.rs).
 local CONGESTION = { ["queue-full"] = true, ["red-early"] = true, ["red-forced"] = true, ["codel"] = true }
 

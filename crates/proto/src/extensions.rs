@@ -1,5 +1,6 @@
 //! Extensions that RFC 9260 does not have and that both ends agree on in INIT and INIT ACK.
 
+use whimbrel_control::multipath::distribution::DistributionSpec;
 use whimbrel_wire::{ChunkType, Parameter};
 
 use crate::config::Resolved;
@@ -17,6 +18,8 @@ impl Extensions {
     pub(crate) const NR_SACK: Extensions = Extensions(4);
     /// NEW GAPS chunks replace SACKs.
     pub(crate) const NEW_GAPS: Extensions = Extensions(8);
+    /// SACKs return the timestamps of several packets, so that the sender knows which of them have arrived.
+    pub(crate) const REPEATED_TIMESTAMPS: Extensions = Extensions(0x10);
 
     /// Chunks can be authenticated (RFC 4895).
     pub(crate) const AUTH: Extensions = Extensions(0x40);
@@ -27,6 +30,9 @@ impl Extensions {
     pub(crate) fn wanted(config: &Resolved) -> Extensions {
         let mut wanted = Extensions::default();
         wanted.add(config.parts.timestamps, Extensions::TIMESTAMPS);
+        // Only a redundant distribution has to know which transmission of a chunk has arrived.
+        let is_redundant = matches!(config.parts.distribution, DistributionSpec::Redundant(_));
+        wanted.add(config.parts.timestamps && is_redundant, Extensions::REPEATED_TIMESTAMPS);
         wanted.add(config.parts.eci, Extensions::ECI);
         wanted.add(config.parts.reporting.nr_sack, Extensions::NR_SACK);
         wanted.add(config.parts.reporting.new_gaps_only, Extensions::NEW_GAPS);
@@ -55,6 +61,10 @@ impl Extensions {
         self.add(*parameter == Parameter::Timestamps, Extensions::TIMESTAMPS);
         self.add(*parameter == Parameter::EciCapable, Extensions::ECI);
         self.add(*parameter == Parameter::NewGaps, Extensions::NEW_GAPS);
+        self.add(
+            *parameter == Parameter::RepeatedTimestamps,
+            Extensions::REPEATED_TIMESTAMPS,
+        );
         // RFC 5061 §4.2.7
         if let Parameter::SupportedExtensions(types) = parameter {
             self.add(types.contains(&ChunkType::NR_SACK.0), Extensions::NR_SACK);
@@ -74,6 +84,9 @@ impl Extensions {
         }
         if self.has(Extensions::NEW_GAPS) {
             Parameter::NewGaps.emit(list);
+        }
+        if self.has(Extensions::REPEATED_TIMESTAMPS) {
+            Parameter::RepeatedTimestamps.emit(list);
         }
         // RFC 5061 §4.2.7: chunks that RFC 9260 does not have, named by type.
         let mut types = Vec::new();

@@ -54,6 +54,8 @@ pub mod parameter_type {
     pub const ECI_CAPABLE: u16 = 0xbe02;
     /// NEW GAPS chunks are supported; not in an RFC.
     pub const NEW_GAPS: u16 = 0xbe03;
+    /// SACKs return the timestamps of several packets, and each timestamp is used for one packet; not in an RFC.
+    pub const REPEATED_TIMESTAMPS: u16 = 0xbe04;
 }
 
 /// A parameter that this crate does not support. [`RawParameter::action`] is the action of RFC 9260 §3.2.1.
@@ -130,6 +132,8 @@ pub enum Parameter<'a> {
     EciCapable,
     /// The sender supports and requests NEW GAPS chunks (0xbe03).
     NewGaps,
+    /// The sender supports and requests SACKs that return the timestamps of several packets (0xbe04).
+    RepeatedTimestamps,
     /// Random bytes, from which the association's key is derived (0x8002).
     Random(&'a [u8]),
     /// Chunk types that the sender accepts only if they are authenticated (0x8003), one byte each.
@@ -214,9 +218,11 @@ impl<'a> Parameter<'a> {
             parameter_type::TIMESTAMPS if value.is_empty() => Self::Timestamps,
             parameter_type::ECI_CAPABLE if value.is_empty() => Self::EciCapable,
             parameter_type::NEW_GAPS if value.is_empty() => Self::NewGaps,
-            parameter_type::TIMESTAMPS | parameter_type::ECI_CAPABLE | parameter_type::NEW_GAPS => {
-                return Err(bad_value);
-            }
+            parameter_type::REPEATED_TIMESTAMPS if value.is_empty() => Self::RepeatedTimestamps,
+            parameter_type::TIMESTAMPS
+            | parameter_type::ECI_CAPABLE
+            | parameter_type::NEW_GAPS
+            | parameter_type::REPEATED_TIMESTAMPS => return Err(bad_value),
             parameter_type::RANDOM => Self::Random(value),
             parameter_type::CHUNK_LIST => Self::ChunkList(value),
             parameter_type::HMAC_ALGORITHMS if value.len().is_multiple_of(2) => {
@@ -275,6 +281,7 @@ impl<'a> Parameter<'a> {
             Self::Timestamps => parameter_type::TIMESTAMPS,
             Self::EciCapable => parameter_type::ECI_CAPABLE,
             Self::NewGaps => parameter_type::NEW_GAPS,
+            Self::RepeatedTimestamps => parameter_type::REPEATED_TIMESTAMPS,
             Self::Random(_) => parameter_type::RANDOM,
             Self::ChunkList(_) => parameter_type::CHUNK_LIST,
             Self::HmacAlgorithms(_) => parameter_type::HMAC_ALGORITHMS,
@@ -309,7 +316,9 @@ impl<'a> Parameter<'a> {
             Self::HmacAlgorithms(types) | Self::SupportedAddressTypes(types) => {
                 tlv::append(list, code, types.wire_bytes())
             }
-            Self::EcnCapable | Self::Timestamps | Self::EciCapable | Self::NewGaps => tlv::append(list, code, &[]),
+            Self::EcnCapable | Self::Timestamps | Self::EciCapable | Self::NewGaps | Self::RepeatedTimestamps => {
+                tlv::append(list, code, &[]);
+            }
             Self::AddIp { correlation, address }
             | Self::DeleteIp { correlation, address }
             | Self::SetPrimary { correlation, address } => {
@@ -484,6 +493,7 @@ mod tests {
         both_ways(&[0xbe, 1, 0, 4], Parameter::Timestamps);
         both_ways(&[0xbe, 2, 0, 4], Parameter::EciCapable);
         both_ways(&[0xbe, 3, 0, 4], Parameter::NewGaps);
+        both_ways(&[0xbe, 4, 0, 4], Parameter::RepeatedTimestamps);
         // RFC 4895 §3
         both_ways(&[0x80, 2, 0, 7, 1, 2, 3], Parameter::Random(&[1, 2, 3]));
         both_ways(&[0x80, 3, 0, 6, 0xc1, 0x80], Parameter::ChunkList(&[0xc1, 0x80]));

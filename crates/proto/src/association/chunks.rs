@@ -124,7 +124,7 @@ impl Association {
             self.after_data(ctx, from);
         }
         if let Some(stamping) = &mut self.agreed.stamping {
-            stamping.on_packet_end(ctx.now, seen.has_data);
+            stamping.on_packet_end(ctx.now, from, seen.has_data);
         }
         if self.state == State::ShutdownSent {
             self.on_packet_in_shutdown_sent(ctx.now);

@@ -41,12 +41,26 @@ impl Association {
         self.open_path(now, |association, index| association.oldest_for(now, index).is_some())
     }
 
+    /// Whether the shared buffers could hold another packet if all data in flight on the path were still outstanding. Data that another path
+    /// has delivered occupies no buffer, but it is still in flight here. A redundant distribution would fill the queue of a path with it,
+    /// with more than the path could have in flight alone. There, the user refills the buffer when three quarters are left, so that seven
+    /// eighths are in flight in the mean.
+    pub(super) fn buffers_hold_more(&self, index: PathId) -> bool {
+        let is_redundant = self.agreed.stamping.as_ref().is_some_and(|stamping| stamping.repeats());
+        let window = (self.send_limit() as u64).min(self.sender.largest_peer_rwnd.into());
+        let flight = self.sender.outstanding.flight(index);
+        !is_redundant || flight == 0 || flight + self.paths[index].control.unit() <= window / 8 * 7
+    }
+
     /// Returns the open path with the lowest round-trip time that has data to carry.
     fn open_path(&mut self, now: Time, mut has_work: impl FnMut(&mut Self, PathId) -> bool) -> Option<PathId> {
         let mut best: Option<PathId> = None;
         for index in self.paths.ids() {
             let path = &self.paths[index];
-            let is_open = path.burst_left > 0 && self.is_usable(index) && self.window_open(index);
+            let is_open = path.burst_left > 0
+                && self.is_usable(index)
+                && self.window_open(index)
+                && self.buffers_hold_more(index);
             let round = |index: PathId| self.paths[index].rtt.srtt().unwrap_or(self.paths[index].rtt.rto());
             if is_open
                 && best.is_none_or(|best| round(index) < round(best))
@@ -139,6 +153,7 @@ impl Association {
     fn send_copy(&mut self, ctx: &mut Context<'_>, seq: Seq, path: PathId) {
         let id = path;
         let (len, is_earliest) = self.sender.outstanding.copy(seq, id, ctx.now);
+        self.note_identity(path);
         self.user.stats.copies += 1;
         self.user.stats.data_chunks_sent += 1;
         self.user.stats.data_bytes_sent += len;
@@ -157,6 +172,14 @@ impl Association {
                 len: len as u32,
                 retransmission: true,
             });
+    }
+
+    /// Notes the timestamp of the packet that carries the last transmission on the path, if SACKs report which packets have arrived.
+    #[inline]
+    pub(super) fn note_identity(&mut self, path: PathId) {
+        if let Some(stamp) = self.agreed.stamping.as_ref().and_then(|stamping| stamping.identity()) {
+            self.sender.outstanding.note_stamp(path, stamp);
+        }
     }
 
     /// Penalises the path that carries the chunk that all others wait for, as it has too much in flight.

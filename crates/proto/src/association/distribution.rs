@@ -77,6 +77,9 @@ impl Association {
         if spread.is_redundant || self.config.parts.opportunistic_retransmission {
             self.sender.outstanding.allow_copies();
         }
+        if spread.is_redundant && self.agreed.stamping.as_ref().is_some_and(|stamping| stamping.repeats()) {
+            self.sender.outstanding.identify_by_echoes();
+        }
         self.multipath.spread = Some(Box::new(spread));
     }
 
@@ -135,6 +138,7 @@ impl Association {
             open: usable
                 && path.burst_left > 0
                 && self.window_open(index)
+                && self.buffers_hold_more(index)
                 && path.pacer_is_open(now)
                 && self.next_new_len(self.room_on(index)).is_some(),
             cwnd: path.control.cwnd(),

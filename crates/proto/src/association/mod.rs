@@ -443,6 +443,7 @@ impl Association {
         config.tells_packets = reporting.dac;
         config.takes_back = !self.uses_nr_sack();
         config.new_gaps_only = self.uses_new_gaps();
+        config.sack_each_path = self.agreed.stamping.as_ref().is_some_and(|stamping| stamping.repeats());
         let mut receiver = Box::new(Receiver::new(peer_initial_tsn, &config));
         if let Some(size) = self.tuned_recv_buffer() {
             // After a restart of the peer, the buffer keeps its size.

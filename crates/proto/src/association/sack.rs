@@ -2,7 +2,7 @@
 
 use whimbrel_control::multipath::SackPath;
 use whimbrel_control::{AckSample, CouplingLimits, LossEvent, LossSignal, RecoveryEpoch, Span, Time, Verdict};
-use whimbrel_wire::{Sack, Tsn};
+use whimbrel_wire::{Sack, TIMESTAMP_LEN, Tsn};
 
 use super::recovery::LostTogether;
 use super::sack_recorder::SackRecorder;
@@ -25,7 +25,8 @@ impl Association {
 
     /// Whether a SACK with this number of entries was smaller than the largest packet: more blocks would have fitted.
     pub(super) fn had_room_for_more(&self, entries: usize) -> bool {
-        4 * (entries + 1) <= usize::from(self.sender.max_data)
+        let echoes = self.agreed.stamping.as_ref().map_or(0, |stamping| stamping.returned());
+        4 * (entries + 1) + TIMESTAMP_LEN * echoes <= usize::from(self.sender.max_data)
     }
 
     /// Processes a SACK. `complete`: the SACK reports all TSNs held.
@@ -84,10 +85,11 @@ impl Association {
         sack: &Sack<'_>,
         complete: bool,
         reported: Option<(u32, PathId)>,
+        echo: &Echo,
     ) -> SackOutcome {
         let (in_recovery, early) = (self.epochs(PathId(0)).recovery.is_active(), self.retransmits_early());
         ctx.scratch.lost.clear();
-        let limit = self.missing_limit();
+        let (limit, adds_up) = (self.missing_limit(), self.uses_new_gaps());
         let mut recorder = SackRecorder {
             paths: &mut self.paths,
             trace: ctx.trace,
@@ -99,6 +101,12 @@ impl Association {
             arrival: reported
                 .filter(|_| self.config.parts.reporting.sack_path == SackPath::LastArrival)
                 .map(|(_, from)| (from, !sack.duplicates.is_empty())),
+            echoes: match &self.agreed.stamping {
+                Some(stamping) if reported.is_some() => stamping.echoes(),
+                _ => &[],
+            },
+            // An overtaken NEW GAPS adds to the known ranges.
+            overtaken: echo.overtaken && !adds_up,
         };
         let rules = MissingRules {
             limit,
@@ -121,7 +129,7 @@ impl Association {
     ) -> Result<(), Discard> {
         self.note_epochs();
         let held_before = self.sender.outstanding.data_held();
-        let outcome = self.note_chunks(ctx, sack, complete, reported);
+        let outcome = self.note_chunks(ctx, sack, complete, reported, echo);
         let (advanced, newly_acked, reneged) = match outcome {
             SackOutcome::Processed {
                 advanced,

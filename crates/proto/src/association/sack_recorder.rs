@@ -23,6 +23,10 @@ pub(super) struct SackRecorder<'a> {
     /// The path on which the SACK arrived, if SACKs are sent to the source of the last data, and whether the SACK answers a packet with
     /// duplicate data.
     pub(super) arrival: Option<(PathId, bool)>,
+    /// The returned timestamps, if they identify packets that have arrived.
+    pub(super) echoes: &'a [u64],
+    /// The timestamps show that a SACK sent later has arrived before.
+    pub(super) overtaken: bool,
 }
 
 impl SackObserver for SackRecorder<'_> {
@@ -42,6 +46,34 @@ impl SackObserver for SackRecorder<'_> {
 
     fn copy_arrived(&mut self, seq: Seq, path: u8, sent_at: Time, doubtful: bool) {
         self.take_sample(seq, path, sent_at, doubtful);
+    }
+
+    fn echo(&self, index: usize) -> Option<u64> {
+        self.echoes.get(index).copied()
+    }
+
+    fn is_overtaken(&self) -> bool {
+        self.overtaken
+    }
+
+    fn arrived_here(&self, path: u8) -> bool {
+        self.arrived_on == Some(PathId(path))
+    }
+
+    fn acked_by_some(&mut self, tsn: Tsn, path: u8) {
+        let (now, association) = (self.now, self.association);
+        self.trace
+            .emit(TraceKinds::TSNS, now, Some(association), || TraceEvent::TsnAcked {
+                path: PathId(path),
+                tsn,
+            });
+    }
+
+    fn echoed(&mut self, seq: Seq, path: u8, sent_at: Time) {
+        self.take_sample(seq, path, sent_at, !self.arrived_here(path));
+        if let Some(rates) = &mut self.rates {
+            rates.on_acked(seq, path, sent_at);
+        }
     }
 
     fn given_up(&mut self, seq: Seq, path: u8, sent_at: Time) {

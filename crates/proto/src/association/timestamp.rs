@@ -4,6 +4,13 @@
 //! The chunk takes 12 bytes of each data packet. The echoed timestamp is that of the last data packet before the SACK,
 //! which triggered the SACK. Timestamps are in microseconds modulo 2^32, which is 71 minutes; both endpoints unwrap
 //! them.
+//!
+//! With a redundant distribution, which sends a chunk on several paths, the sender has to know which transmissions have arrived. Each
+//! timestamp is then used for one packet only. The packets of each path are acknowledged on that path, and each SACK echoes the
+//! timestamps of the last packets of its path, so that a lost SACK loses nothing. The first echo is that of the last packet of all paths:
+//! it shows whether a later SACK has overtaken this one on another path.
+
+use std::collections::VecDeque;
 
 use whimbrel_control::multipath::SackPath;
 use whimbrel_control::{Span, Stamps, Time};
@@ -14,8 +21,13 @@ use crate::PathId;
 use crate::extensions::Extensions;
 use crate::send::PathAck;
 
+/// Packets of each path whose timestamps each SACK returns, if it returns several.
+const REPEATED: usize = 8;
+/// The largest number of timestamps in a SACK, if more packets have arrived since the last one.
+const MOST: usize = 64;
+
 /// State of the negotiated timestamps.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Stamping {
     /// Time of sending of the packet being processed.
     arriving: Option<u32>,
@@ -25,6 +37,34 @@ pub(super) struct Stamping {
     to_return: Option<(u32, u32)>,
     /// The peer's latest timestamp in microseconds, unwrapped.
     peer_clock: Option<u64>,
+    /// Present if SACKs return the timestamps of several packets.
+    repeated: Option<Box<Repeated>>,
+}
+
+/// Timestamps of several packets in each SACK.
+#[derive(Clone, Debug, Default)]
+struct Repeated {
+    /// The last timestamp sent, in microseconds.
+    last_sent: u64,
+    /// What has arrived on each path.
+    arrivals: Vec<Arrivals>,
+    /// The last of these packets.
+    last_arrival: Option<(u32, u32)>,
+    /// Timestamps returned in the packet being processed.
+    returned: Vec<(u32, u32)>,
+    /// The departure times of packets of one path among them, unwrapped.
+    echoes: Vec<u64>,
+    /// The latest arrival that a SACK has returned, by the peer's clock, unwrapped.
+    newest: Option<u64>,
+}
+
+/// Packets with data that have arrived on a path.
+#[derive(Clone, Debug, Default)]
+struct Arrivals {
+    /// Timestamps of the last ones, in the order of arrival.
+    last: VecDeque<(u32, u32)>,
+    /// The number of them that no SACK has returned.
+    unreported: usize,
 }
 
 /// Information that a SACK carries besides acknowledgements, and the path that it concerns.
@@ -35,6 +75,8 @@ pub(super) struct Echo {
     pub(super) stamps: Option<Stamps>,
     /// Whether a router indicated congestion; `None` if ECI is not in use.
     pub(super) eci: Option<bool>,
+    /// Whether a SACK sent later has arrived before.
+    pub(super) overtaken: bool,
 }
 
 impl Echo {
@@ -43,6 +85,7 @@ impl Echo {
         path: None,
         stamps: None,
         eci: None,
+        overtaken: false,
     };
 }
 
@@ -51,21 +94,65 @@ fn micros(now: Time) -> u32 {
     (now.as_nanos() / 1000) as u32
 }
 
+/// Returns a timestamp of the peer in microseconds without the wrap, given the last one.
+fn unwrapped(received: u32, last: Option<u64>) -> Option<u64> {
+    match last {
+        // The offset allows for an overtaken timestamp.
+        None => Some((1 << 32) + u64::from(received)),
+        Some(last) => last.checked_add_signed(i64::from(received.wrapping_sub(last as u32) as i32)),
+    }
+}
+
+impl Repeated {
+    fn on_arrival(&mut self, path: PathId, times: (u32, u32)) {
+        if self.arrivals.len() <= path.index() {
+            self.arrivals.resize_with(path.index() + 1, Arrivals::default);
+        }
+        let here = &mut self.arrivals[path.index()];
+        if here.last.len() == MOST {
+            here.last.pop_front();
+        }
+        here.last.push_back(times);
+        here.unreported += 1;
+        self.last_arrival = Some(times);
+    }
+
+    /// Returns a timestamp that no other packet has.
+    fn next(&mut self, now: u64) -> u64 {
+        self.last_sent = now.max(self.last_sent + 1);
+        self.last_sent
+    }
+}
+
 impl Stamping {
     fn on_chunk(&mut self, timestamp: Timestamp) {
         match timestamp.received {
             None => self.arriving = Some(timestamp.sent),
-            Some(received) => self.returned = Some((timestamp.sent, received)),
+            Some(received) => match &mut self.repeated {
+                None => self.returned = Some((timestamp.sent, received)),
+                Some(repeated) => {
+                    if repeated.returned.len() < MOST {
+                        repeated.returned.push((timestamp.sent, received));
+                    }
+                }
+            },
         }
     }
 
     /// The packet being processed ends.
-    pub(super) fn on_packet_end(&mut self, now: Time, has_data: bool) {
+    pub(super) fn on_packet_end(&mut self, now: Time, from: PathId, has_data: bool) {
         self.returned = None;
+        if let Some(repeated) = &mut self.repeated {
+            repeated.returned.clear();
+        }
         if let Some(sent) = self.arriving.take()
             && has_data
         {
-            self.to_return = Some((sent, micros(now)));
+            let times = (sent, micros(now));
+            match &mut self.repeated {
+                None => self.to_return = Some(times),
+                Some(repeated) => repeated.on_arrival(from, times),
+            }
         }
     }
 
@@ -77,17 +164,87 @@ impl Stamping {
         })
     }
 
+    /// Whether SACKs return the timestamps of several packets.
+    pub(super) fn repeats(&self) -> bool {
+        self.repeated.is_some()
+    }
+
+    /// Returns the timestamps that a SACK about this path with this room for them returns: that of the packet that arrived last on any
+    /// path, and those of the last ones that arrived on this path, in the order of arrival.
+    pub(super) fn all_to_return(&mut self, path: PathId, room: usize) -> impl Iterator<Item = Timestamp> {
+        let (last, here) = match self.repeated.as_deref_mut() {
+            Some(repeated) => (repeated.last_arrival, repeated.arrivals.get_mut(path.index())),
+            None => (None, None),
+        };
+        let most = (room / TIMESTAMP_LEN).saturating_sub(1).min(MOST);
+        let listed = here.into_iter().flat_map(move |here| {
+            let count = here.unreported.max(REPEATED).min(here.last.len()).min(most);
+            here.unreported = 0;
+            here.last.range(here.last.len() - count..).copied()
+        });
+        last.into_iter().chain(listed).map(|(sent, received)| Timestamp {
+            sent,
+            received: Some(received),
+        })
+    }
+
+    /// Returns the timestamp of the packet under construction, if it identifies the packet.
+    pub(super) fn identity(&self) -> Option<u64> {
+        self.repeated.as_ref().map(|repeated| repeated.last_sent)
+    }
+
+    /// Returns the number of timestamps returned in the packet being processed, if it can be more than one.
+    pub(super) fn returned(&self) -> usize {
+        self.repeated.as_ref().map_or(0, |repeated| repeated.returned.len())
+    }
+
+    /// Returns the departure times that the SACK being processed returns, if it can be more than one.
+    pub(super) fn echoes(&self) -> &[u64] {
+        self.repeated.as_ref().map_or(&[], |repeated| &repeated.echoes)
+    }
+
+    /// Reads the echoes that precede the SACK in this packet. Returns the last one if no SACK has returned it before, and whether a SACK
+    /// that was sent later has arrived before.
+    fn take_all_returned(&mut self) -> (Option<Stamps>, bool) {
+        let Some(repeated) = &mut self.repeated else {
+            return (None, false);
+        };
+        repeated.echoes.clear();
+        let (mut order, mut last) = (None, None);
+        for (sent, received) in repeated.returned.drain(..) {
+            let age = (repeated.last_sent as u32).wrapping_sub(sent);
+            let Some(sent) = repeated.last_sent.checked_sub(age.into()) else {
+                continue;
+            };
+            let Some(received) = unwrapped(received, order.or(repeated.newest)) else {
+                continue;
+            };
+            // The first one is that of the last arrival on any path.
+            if order.is_none() {
+                order = Some(received);
+                continue;
+            }
+            repeated.echoes.push(sent);
+            last = Some((sent, received));
+        }
+        let (is_new, overtaken) = (order > repeated.newest, order.is_some() && order < repeated.newest);
+        repeated.newest = repeated.newest.max(order);
+        let stamps = last.filter(|_| is_new).and_then(|(sent, received)| {
+            Some(Stamps {
+                sent: Time::from_nanos(sent * 1000),
+                received: Time::from_nanos(u64::checked_mul(received, 1000)?),
+            })
+        });
+        (stamps, overtaken)
+    }
+
     /// Returns the echo that precedes the SACK in this packet, unwrapped, or `None` if there is no valid one.
     fn take_returned(&mut self, now: Time) -> Option<Stamps> {
         let (sent, received) = self.returned.take()?;
         let now_micros = now.as_nanos() / 1000;
         let age = (now_micros as u32).wrapping_sub(sent);
         let sent = now_micros.checked_sub(age.into())?;
-        let received = match self.peer_clock {
-            // The offset allows for an overtaken timestamp.
-            None => (1 << 32) + u64::from(received),
-            Some(last) => last.checked_add_signed(i64::from(received.wrapping_sub(last as u32) as i32))?,
-        };
+        let received = unwrapped(received, self.peer_clock)?;
         self.peer_clock = Some(received);
         Some(Stamps {
             sent: Time::from_nanos(sent * 1000),
@@ -103,7 +260,12 @@ impl Association {
     }
 
     pub(super) fn agree_on_timestamps(&mut self, both: Extensions) {
-        self.agreed.stamping = both.has(Extensions::TIMESTAMPS).then(Box::default);
+        self.agreed.stamping = both.has(Extensions::TIMESTAMPS).then(|| {
+            Box::new(Stamping {
+                repeated: both.has(Extensions::REPEATED_TIMESTAMPS).then(Box::default),
+                ..Stamping::default()
+            })
+        });
         self.limit_data();
     }
 
@@ -117,11 +279,13 @@ impl Association {
     }
 
     /// Returns the timestamp of a data packet that is sent now.
-    pub(super) fn stamp(&self, now: Time) -> Option<Timestamp> {
-        self.agreed.stamping.is_some().then(|| Timestamp {
-            sent: micros(now),
-            received: None,
-        })
+    pub(super) fn stamp(&mut self, now: Time) -> Option<Timestamp> {
+        let stamping = self.agreed.stamping.as_mut()?;
+        let sent = match &mut stamping.repeated {
+            None => micros(now),
+            Some(repeated) => repeated.next(now.as_nanos() / 1000) as u32,
+        };
+        Some(Timestamp { sent, received: None })
     }
 
     pub(super) fn on_timestamp(&mut self, timestamp: Timestamp) {
@@ -145,15 +309,17 @@ impl Association {
 
     /// Returns the information that accompanied a SACK on this path.
     pub(super) fn take_echo(&mut self, now: Time, from: PathId, indicated: bool) -> Echo {
-        Echo {
+        let mut echo = Echo {
             path: Some(from),
-            stamps: self
-                .agreed
-                .stamping
-                .as_mut()
-                .and_then(|stamping| stamping.take_returned(now)),
             eci: self.agreed.eci.in_use.then_some(indicated),
+            ..Echo::NONE
+        };
+        match self.agreed.stamping.as_deref_mut() {
+            Some(stamping) if stamping.repeats() => (echo.stamps, echo.overtaken) = stamping.take_all_returned(),
+            Some(stamping) => echo.stamps = stamping.take_returned(now),
+            None => {}
         }
+        echo
     }
 }
 
@@ -172,11 +338,11 @@ mod tests {
             sent: micros(at(sent)),
             received: None,
         });
-        peer.on_packet_end(at(received), true);
+        peer.on_packet_end(at(received), PathId(0), true);
         stamping.on_chunk(peer.take_to_return().expect("data has arrived"));
         assert_eq!(peer.take_to_return(), None, "each is returned once");
         let stamps = stamping.take_returned(at(now));
-        stamping.on_packet_end(at(now), false);
+        stamping.on_packet_end(at(now), PathId(0), false);
         stamps
     }
 
@@ -198,6 +364,75 @@ mod tests {
         assert_eq!(third.received.since(late.received).as_nanos(), 2000);
     }
 
+    /// Returns a sender of five packets at 100 µs, and their receiver.
+    fn five_at_once() -> (Stamping, Stamping) {
+        let repeated = || Stamping {
+            repeated: Some(Box::default()),
+            ..Stamping::default()
+        };
+        let (mut sender, mut receiver) = (repeated(), repeated());
+        for arrived in 0..5 {
+            let sent = sender.repeated.as_mut().map(|repeated| repeated.next(100));
+            assert_eq!((sent, sender.identity()), (Some(100 + arrived), Some(100 + arrived)));
+            receiver.on_chunk(Timestamp {
+                sent: 100 + arrived as u32,
+                received: None,
+            });
+            receiver.on_packet_end(at(200 + arrived), PathId(0), true);
+        }
+        (sender, receiver)
+    }
+
+    #[test]
+    fn each_sack_returns_the_last_packets_of_its_path_and_all_that_are_new() {
+        let (_, mut receiver) = five_at_once();
+        let returned = |receiver: &mut Stamping, path, room| -> Vec<u32> {
+            let all = receiver.all_to_return(PathId(path), room);
+            all.map(|stamp| stamp.sent).collect()
+        };
+        // The first one is that of the last arrival on any path.
+        assert_eq!(returned(&mut receiver, 0, 3 * TIMESTAMP_LEN + 11), [104, 103, 104]);
+        assert_eq!(returned(&mut receiver, 0, 1000), [104, 100, 101, 102, 103, 104]);
+        assert_eq!(returned(&mut receiver, 1, 1000), [104]);
+        for arrived in 0..100 {
+            receiver.on_chunk(Timestamp {
+                sent: arrived,
+                received: None,
+            });
+            receiver.on_packet_end(at(300), PathId(1), true);
+            if arrived == 29 || arrived == 99 {
+                let count = |receiver: &mut Stamping| returned(receiver, 1, 1000).len();
+                assert_eq!(count(&mut receiver), 1 + if arrived == 29 { 30 } else { MOST });
+                assert_eq!(count(&mut receiver), 1 + REPEATED, "they are repeated");
+            }
+        }
+        assert_eq!(returned(&mut receiver, 0, 1000), [99, 100, 101, 102, 103, 104]);
+    }
+
+    #[test]
+    fn the_last_arrival_shows_which_sack_was_overtaken() {
+        let (mut sender, mut receiver) = five_at_once();
+        let all: Vec<_> = receiver.all_to_return(PathId(0), 1000).skip(1).collect();
+        let mut take = |stamps: &[Timestamp]| {
+            stamps.iter().for_each(|stamp| sender.on_chunk(*stamp));
+            let (newest, overtaken) = sender.take_all_returned();
+            sender.on_packet_end(at(300), PathId(0), false);
+            (newest.map(|stamps| stamps.sent), overtaken, sender.echoes().to_vec())
+        };
+        assert_eq!(take(&[all[3], all[1], all[3]]), (Some(at(103)), false, vec![101, 103]));
+        assert_eq!(take(&[all[2], all[0], all[2]]), (None, true, vec![100, 102]));
+        // A SACK on another path without an arrival since.
+        assert_eq!(take(&[all[3], all[0]]), (None, false, vec![100]));
+        assert_eq!(take(&[all[4], all[4]]), (Some(at(104)), false, vec![104]));
+        assert_eq!(take(&[]), (None, false, Vec::new()));
+        // No packet with that timestamp was sent.
+        let unknown = Timestamp {
+            sent: 1000,
+            received: Some(400),
+        };
+        assert_eq!(take(&[unknown, unknown]), (None, false, Vec::new()));
+    }
+
     #[test]
     fn a_timestamp_before_the_start_is_invalid() {
         let mut stamping = Stamping::default();
@@ -215,7 +450,7 @@ mod tests {
             sent: 500,
             received: None,
         });
-        stamping.on_packet_end(at(1), false);
+        stamping.on_packet_end(at(1), PathId(0), false);
         assert_eq!(stamping.take_to_return(), None);
     }
 }

@@ -334,11 +334,20 @@ impl Association {
         // The sender relates the echoed information to the path on which the SACK arrives.
         let is_on_path = self.config.parts.reporting.sack_path == SackPath::LastArrival
             || packet.path() == PathId(receiver.sack_path());
-        if let Some(stamping) = self.agreed.stamping.as_mut().filter(|_| is_on_path)
-            && let Some(stamp) = stamping.take_to_return()
-        {
-            // Before the SACK, so that the timestamp is known when the SACK is processed.
-            packet.push(&Chunk::Timestamp(stamp));
+        // Before the SACK, so that the timestamp is known when the SACK is processed.
+        match self.agreed.stamping.as_deref_mut() {
+            Some(stamping) if stamping.repeats() => {
+                let about = PathId(receiver.sack_path());
+                for stamp in stamping.all_to_return(about, (packet.room - header_len) / 2) {
+                    packet.push(&Chunk::Timestamp(stamp));
+                }
+            }
+            Some(stamping) if is_on_path => {
+                if let Some(stamp) = stamping.take_to_return() {
+                    packet.push(&Chunk::Timestamp(stamp));
+                }
+            }
+            _ => {}
         }
         let scratch = &mut *ctx.scratch;
         let room = packet.room - (header_len - SACK_HEADER_LEN);
@@ -601,6 +610,7 @@ impl Association {
     pub(super) fn note_sent(&mut self, ctx: &mut Context<'_>, seq: Seq, path: PathId, len: u64, retransmission: bool) {
         self.user.stats.data_chunks_sent += 1;
         self.stamp_chunk(ctx.now, seq, path, chunk_len(len));
+        self.note_identity(path);
         self.user.stats.data_bytes_sent += len;
         // RFC 9260 §6.2.1 B
         self.sender.peer_rwnd = self

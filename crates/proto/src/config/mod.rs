@@ -143,7 +143,9 @@ pub struct AssociationConfig {
     /// the scheme's setting.
     pub eci: Option<bool>,
     /// Whether packets of data carry the time at which they were sent (TIMESTAMP chunk, 12 bytes), and SACKs echo it together with the time of
-    /// arrival, if both ends support it. Absent: the scheme's setting.
+    /// arrival, if both ends support it. With the distribution `redundant`, SACKs echo the times of the last eight packets of a path (up to 108
+    /// bytes), so that the sender knows which transmission of a chunk has arrived; without timestamps it has to guess. Absent: the scheme's
+    /// setting, and true with `redundant`.
     pub timestamps: Option<bool>,
     /// Whether the first slow start ends when round-trip times rise (HyStart++, RFC 9406), for the windows `standard` and `cubic`. Absent: the
     /// window's default, which is off for `standard` and on for `cubic`. Over sockets it is on by default.
@@ -282,6 +284,7 @@ impl AssociationConfig {
             window.set_hystart(on);
         }
         let is_spread = accounting == Accounting::Path && distribution != DistributionSpec::default();
+        let is_redundant = matches!(distribution, DistributionSpec::Redundant(_));
         SchemeParts {
             discriminator: self.discriminator.clone().unwrap_or(scheme.discriminator),
             window,
@@ -293,7 +296,7 @@ impl AssociationConfig {
             ecn: self.ecn.unwrap_or(scheme.ecn),
             ecn_cwr: self.ecn_cwr.unwrap_or(scheme.ecn_cwr),
             eci: self.eci.unwrap_or(scheme.eci),
-            timestamps: self.timestamps.unwrap_or(scheme.timestamps),
+            timestamps: self.timestamps.unwrap_or(scheme.timestamps || is_redundant),
             pacing: self.pacing.unwrap_or(scheme.pacing),
             accounting,
             distribution,

@@ -64,6 +64,8 @@ pub(crate) struct ReceiverConfig {
     pub(crate) window_updates: bool,
     /// SACKs report how many packets with DATA arrived since the previous SACK (DAC).
     pub(crate) tells_packets: bool,
+    /// The packets of each path are acknowledged on that path: a packet from another path does not count for a delayed SACK.
+    pub(crate) sack_each_path: bool,
     /// Data received may be dropped later to make room for data with lower TSNs. If not, NR-SACKs report that to the
     /// sender.
     pub(crate) takes_back: bool,
@@ -103,6 +105,7 @@ impl ReceiverConfig {
             sack_on_closed_gap: true,
             window_updates: true,
             tells_packets: false,
+            sack_each_path: false,
             takes_back: true,
             new_gaps_only: false,
             max_tsn_window,

@@ -27,8 +27,9 @@ pub(super) struct SackState {
     packets: u32,
     /// The path on which the last of these packets arrived.
     path: u8,
-    /// The path of a packet that brought only duplicates while data from another path waits to be acknowledged. The SACK for it is
-    /// sent on this path. It does not change when the other packets are acknowledged.
+    /// The path of a packet that brought only duplicates while data from another path waits to be acknowledged, or of any such packet if
+    /// each path is acknowledged on its own. The SACK for it is sent on this path. It does not change when the other packets are
+    /// acknowledged.
     aside: Option<u8>,
     /// There was a gap after the last packet with DATA.
     had_gap: bool,
@@ -92,7 +93,8 @@ impl Receiver {
         }
         let gap = self.has_gap();
         let sack = &mut self.sack;
-        if !packet.new && packet.duplicate && sack.packets > 0 && path != sack.path {
+        let is_aside = self.config.sack_each_path || !packet.new && packet.duplicate;
+        if is_aside && sack.packets > 0 && path != sack.path {
             // RFC 9260 §6.4 leaves open on which path duplicates are acknowledged. With copies on two paths, duplicates are frequent.
             // Data from the faster path must not be acknowledged on the slower path.
             sack.aside = Some(path);

@@ -7,6 +7,10 @@
 //! flight. Each leaves the flight when the receiver reports the TSN as a duplicate, which acknowledges the copy, when enough later
 //! transmissions on its path have arrived, or when T3-rtx of the path expires. Therefore data delivered on a fast path does not open
 //! the window of a slow path.
+//!
+//! If SACKs return timestamps that identify packets ([`Outstanding::identify_by_echoes`]), nothing is guessed. An acknowledged chunk
+//! makes its own transmission a copy as well, and only a returned timestamp takes a copy out of flight as arrived. Every transmission has
+//! its own PSN then, also a retransmission on the same path. Duplicate TSNs are not used.
 
 use std::collections::VecDeque;
 
@@ -18,6 +22,11 @@ use super::path_sequence::PathSequences;
 use super::process_sack::{Implausibility, MissingRules, SackObserver, SackOutcome};
 use super::slot::Fate;
 use crate::PathId;
+
+/// Transmissions whose timestamps are kept after their fate is known.
+const KEPT: Seq = 64;
+/// SACKs return the timestamps of at least this number of packets of each path, if as many have arrived.
+const FEWEST: usize = 4;
 
 /// A transmission that is not the chunk's own transmission.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +52,24 @@ struct PathCopies {
     by_seq: VecDeque<(Seq, Seq)>,
     /// Chunks below this one have been sent on this path, or need not be.
     next: Seq,
+    /// With echoes: the transmissions in the order of their PSNs, from the lowest one whose fate may be unknown.
+    identified: VecDeque<Identified>,
+    /// With echoes: the first PSN that is sent with a timestamp.
+    since: Seq,
+    /// With echoes: chunks that were retransmitted on the path and their earlier PSNs, which are outstanding until the chunk is
+    /// acknowledged. They are no longer in flight.
+    held: Vec<(Seq, Seq)>,
+    /// With echoes: the first PSN of each packet of the path whose timestamp the SACK being processed returns.
+    listed: Vec<Seq>,
+}
+
+/// A transmission and the timestamp of its packet.
+#[derive(Clone, Copy, Debug)]
+struct Identified {
+    stamp: u64,
+    psn: Seq,
+    /// A SACK has returned the timestamp.
+    returned: bool,
 }
 
 impl PathCopies {
@@ -59,6 +86,12 @@ impl PathCopies {
 
     fn of(&self, seq: Seq) -> impl Iterator<Item = &ChunkCopy> {
         self.psns_of(seq).filter_map(|psn| self.in_flight.get(self.place(psn)?))
+    }
+
+    /// With echoes: whether the timestamp of the transmission was returned.
+    fn is_returned(&self, psn: Seq) -> bool {
+        let found = self.identified.binary_search_by_key(&psn, |sent| sent.psn);
+        found.is_ok_and(|at| self.identified.get(at).is_some_and(|sent| sent.returned))
     }
 
     fn set_doubtful(&mut self, seq: Seq, doubtful: bool) {
@@ -95,6 +128,8 @@ impl PathCopies {
 #[derive(Debug, Default)]
 pub(crate) struct Copies {
     paths: Vec<PathCopies>,
+    /// Timestamps that SACKs return identify the transmissions that have arrived.
+    by_echo: bool,
 }
 
 impl Copies {
@@ -112,10 +147,21 @@ impl Copies {
         self.paths[usize::from(path)].remove(psn)
     }
 
+    /// Keeps the earlier PSN of a retransmitted chunk outstanding.
+    pub(super) fn hold(&mut self, seq: Seq, path: u8, psn: Seq) {
+        self.paths[usize::from(path)].held.push((seq, psn));
+    }
+
+    /// Whether a copy with this PSN is in flight on the path.
+    pub(super) fn is_in_flight(&self, path: usize, psn: Seq) -> bool {
+        self.paths[path].place(psn).is_some()
+    }
+
     pub(super) fn release_memory(&mut self) {
         for path in &mut self.paths {
             path.in_flight.shrink_to_fit();
             path.by_seq.shrink_to_fit();
+            path.identified.shrink_to_fit();
         }
     }
 
@@ -124,6 +170,9 @@ impl Copies {
             size_of::<PathCopies>()
                 + path.in_flight.capacity() * size_of::<ChunkCopy>()
                 + path.by_seq.capacity() * size_of::<(Seq, Seq)>()
+                + path.identified.capacity() * size_of::<Identified>()
+                + path.held.capacity() * size_of::<(Seq, Seq)>()
+                + path.listed.capacity() * size_of::<Seq>()
         };
         size_of::<Self>() + self.paths.iter().map(of_path).sum::<usize>()
     }
@@ -137,6 +186,50 @@ impl Outstanding {
             copies.set_paths(self.paths());
             self.copies = Some(copies);
         }
+    }
+
+    /// Returned timestamps identify the transmissions that arrive from now on. Requires that copies are allowed.
+    pub(crate) fn identify_by_echoes(&mut self) {
+        let (Some(copies), Some(sequences)) = (&mut self.copies, &self.sequences) else {
+            return;
+        };
+        copies.by_echo = true;
+        for (path, sequence) in copies.paths.iter_mut().zip(&sequences.paths) {
+            path.since = sequence.next();
+        }
+    }
+
+    pub(super) fn is_by_echo(&self) -> bool {
+        self.copies.as_ref().is_some_and(|copies| copies.by_echo)
+    }
+
+    /// Notes the timestamp of the packet that carries the last transmission on the path.
+    pub(crate) fn note_stamp(&mut self, path: PathId, stamp: u64) {
+        let (Some(copies), Some(sequences)) = (&mut self.copies, &self.sequences) else {
+            return;
+        };
+        if !copies.by_echo {
+            return;
+        }
+        let here = &mut copies.paths[path.index()];
+        let lowest = sequences.lowest(path);
+        // Timestamps are returned several times; those before a missing packet show that it is missing.
+        while here.identified.front().is_some_and(|sent| sent.psn + KEPT < lowest) {
+            here.identified.pop_front();
+        }
+        here.identified.push_back(Identified {
+            stamp,
+            psn: sequences.paths[path.index()].next() - 1,
+            returned: false,
+        });
+    }
+
+    /// Whether the chunk is acknowledged and its own transmission has become a copy.
+    pub(super) fn is_detached(&self, seq: Seq) -> bool {
+        self.is_by_echo()
+            && self
+                .slot(seq)
+                .is_some_and(|slot| slot.fate == Fate::Acked && slot.credited && slot.copied)
     }
 
     /// Notes that another path took the place of the one with this number: no outstanding chunk has been sent on the new path.
@@ -190,6 +283,179 @@ impl Outstanding {
         }
         self.add_flight(psn, path.0, bytes, 0);
         (data, self.earliest(path) == Some(psn))
+    }
+
+    /// Handles the acknowledgement of a chunk if timestamps report which of its transmissions have arrived: all of them are copies now.
+    /// Returns whether that is the case, and the chunk was not acknowledged before.
+    #[inline(always)]
+    pub(super) fn leave_to_echoes(&mut self, seq: Seq, observer: &mut impl SackObserver) -> bool {
+        self.is_by_echo() && self.detach(seq, observer)
+    }
+
+    fn detach(&mut self, seq: Seq, observer: &mut impl SackObserver) -> bool {
+        let Some(place) = seq.checked_sub(self.base).map(|place| place as usize) else {
+            return false;
+        };
+        let tsn = self.tsn(seq);
+        let (Some(copies), Some(slot), Some(sequences)) =
+            (&mut self.copies, self.slots.get_mut(place), &mut self.sequences)
+        else {
+            return false;
+        };
+        let (path, psn) = (slot.path, sequences.position(place, seq));
+        let here = &mut copies.paths[usize::from(path)];
+        if slot.fate == Fate::Acked || psn < here.since {
+            return false;
+        }
+        let in_flight = slot.fate == Fate::InFlight;
+        if in_flight {
+            if core::mem::take(&mut slot.unreported) {
+                self.paths[usize::from(path)].bytes += slot.chunk_len();
+            } else {
+                self.data_in_flight -= slot.data_len();
+            }
+            here.insert(ChunkCopy {
+                psn,
+                seq,
+                sent_at: slot.sent_at,
+                bytes: slot.chunk_len(),
+                missing: slot.missing,
+                retransmitted: false,
+                doubtful: false,
+            });
+        } else {
+            observer.given_up(seq, path, slot.sent_at);
+        }
+        slot.fate = Fate::Acked;
+        (slot.credited, slot.copied) = (true, true);
+        for (path, here) in copies.paths.iter_mut().enumerate() {
+            here.held.retain(|&(held, psn)| {
+                if held == seq {
+                    sequences.drop_copy(psn, path as u8);
+                }
+                held != seq
+            });
+        }
+        let here = &mut copies.paths[usize::from(path)];
+        sequences.detach(place, path, in_flight);
+        observer.acked_by_some(tsn, path);
+        // The timestamp may have come before the acknowledgement, in a SACK without room for all gap ack blocks.
+        if here.is_returned(psn) {
+            self.copy_arrived(path, psn, observer);
+        }
+        true
+    }
+
+    /// Processes the timestamps that a SACK returns.
+    pub(super) fn on_echoes(&mut self, observer: &mut impl SackObserver) {
+        if !self.is_by_echo() {
+            return;
+        }
+        if let Some(copies) = &mut self.copies {
+            copies.paths.iter_mut().for_each(|path| path.listed.clear());
+        }
+        let mut index = 0;
+        while let Some(stamp) = observer.echo(index) {
+            for path in 0..self.paths() {
+                self.on_echo(path as u8, stamp, observer);
+            }
+            index += 1;
+        }
+    }
+
+    fn on_echo(&mut self, path: u8, stamp: u64, observer: &mut impl SackObserver) {
+        let mut place = None;
+        while let Some(copies) = &mut self.copies {
+            let here = &mut copies.paths[usize::from(path)];
+            let sent = &mut here.identified;
+            let at = place.unwrap_or_else(|| sent.partition_point(|sent| sent.stamp < stamp));
+            let Some(this) = sent.get_mut(at).filter(|sent| sent.stamp == stamp) else {
+                break;
+            };
+            let psn = this.psn;
+            if place.is_none() {
+                here.listed.push(psn);
+            }
+            if !core::mem::replace(&mut this.returned, true) {
+                self.copy_arrived(path, psn, observer);
+            }
+            place = Some(at + 1);
+        }
+    }
+
+    /// Declares transmissions on a path lost if as many later packets as the limit have arrived there. A SACK returns the timestamps of
+    /// the last packets that have arrived on the path; it reports nothing about transmissions before the first one of them.
+    pub(super) fn count_by_echoes(
+        &mut self,
+        sequences: &mut PathSequences,
+        index: usize,
+        limit: u8,
+        complete: bool,
+        observer: &mut impl SackObserver,
+    ) {
+        let (base, slots) = (self.base, &self.slots);
+        let Some(copies) = self.copies.as_mut().filter(|copies| copies.by_echo) else {
+            return;
+        };
+        let here = &mut copies.paths[index];
+        here.listed.sort_unstable();
+        let Some(below) = here.listed.len().checked_sub(limit.into()).map(|at| here.listed[at]) else {
+            return;
+        };
+        let from = if here.listed.len() < FEWEST { 0 } else { here.listed[0] };
+        sequences.find_suspects(index, |seq| {
+            let slot = slots.get((seq - base) as usize);
+            slot.is_some_and(|slot| slot.fate == Fate::InFlight && usize::from(slot.path) == index)
+        });
+        let unreported = here.since..from;
+        let mut suspects = sequences.take_suspects(index);
+        let (mut kept, mut seen) = (0, 0);
+        while let Some(&psn) = suspects.get(seen)
+            && psn < below
+        {
+            seen += 1;
+            let is_missing = match sequences.chunk_at(index, psn) {
+                _ if unreported.contains(&psn) => false,
+                None => !self.misses_copy(sequences, index, psn, 1, observer),
+                Some(seq) => {
+                    // It has arrived, and the SACK had no room to report the chunk.
+                    let arrived = || {
+                        self.copies
+                            .as_ref()
+                            .is_some_and(|copies| copies.paths[index].is_returned(psn))
+                    };
+                    let is_known = !complete && arrived();
+                    let is_here = self
+                        .slot(seq)
+                        .is_some_and(|slot| slot.fate == Fate::InFlight && usize::from(slot.path) == index);
+                    !is_here || !is_known && !self.add_missing_reports(seq, psn, 1, 1, observer)
+                }
+            };
+            if !is_missing {
+                suspects[kept] = psn;
+                kept += 1;
+            }
+        }
+        suspects.drain(kept..seen);
+        sequences.put_suspects(index, suspects);
+    }
+
+    /// Handles the arrival of a copy that a timestamp reports. There may be no such copy: it was declared lost before, or it is the own
+    /// transmission of a chunk that is not acknowledged.
+    fn copy_arrived(&mut self, path: u8, psn: Seq, observer: &mut impl SackObserver) {
+        let Some(copy) = self.copies.as_mut().and_then(|copies| copies.take(path, psn)) else {
+            return;
+        };
+        let is_earliest = self.is_earliest(psn, path);
+        if let Some(sequences) = &mut self.sequences {
+            sequences.on_copy_arrived(psn, path);
+        }
+        self.remove_flight(path, copy.bytes, 0);
+        let ack = &mut self.acks[usize::from(path)];
+        ack.earliest_acked |= is_earliest;
+        ack.credit(psn, copy.bytes, copy.sent_at, !observer.arrived_here(path));
+        ack.note_latest(copy.sent_at, psn);
+        observer.echoed(copy.seq, path, copy.sent_at);
     }
 
     /// Handles the arrival of a chunk. If the chunk was sent on several paths, the transmission that most likely arrived first becomes
@@ -276,11 +542,13 @@ impl Outstanding {
         rules: &MissingRules,
         observer: &mut impl SackObserver,
     ) -> SackOutcome {
-        if !self.tells_of_copies(sack) {
+        if !self.is_by_echo() && !self.tells_of_copies(sack) {
             return SackOutcome::Old;
         }
         self.start_sack();
         self.on_duplicates(sack, observer);
+        // Timestamps that a SACK has returned before may show for the first time that others are missing.
+        self.on_echoes(observer);
         self.finish_paths(rules, observer);
         for path in 0..self.acks.len() {
             self.advance_earliest(path);
@@ -299,7 +567,7 @@ impl Outstanding {
     /// Processes the duplicate TSNs that the receiver reports: these are copies that have arrived.
     #[inline(always)]
     pub(super) fn on_duplicates(&mut self, sack: &Sack<'_>, observer: &mut impl SackObserver) {
-        if self.copies.is_none() {
+        if self.copies.as_ref().is_none_or(|copies| copies.by_echo) {
             return;
         }
         for tsn in sack.duplicates.iter() {
@@ -362,7 +630,11 @@ impl Outstanding {
         let Some(copy) = here.place(psn).and_then(|place| here.in_flight.get_mut(place)) else {
             return false;
         };
-        let lead = observer.lead(index as u8);
+        let lead = if copies.by_echo {
+            Span::ZERO
+        } else {
+            observer.lead(index as u8)
+        };
         let counts = if lead > Span::ZERO && is_acked(copy.seq) {
             latest.is_some_and(|(sent_at, _)| sent_at >= copy.sent_at + lead)
         } else {

@@ -90,7 +90,7 @@ impl Outstanding {
         let (base, again) = (self.base(), self.multiple_fast_retransmit);
         let Some(slot) = self.slot(seq) else { return 0 };
         let (from, queue) = (slot.path, self.lost_queue(slot.path, slot.timed_out));
-        let by_tsn = self.accounting != Accounting::Path;
+        let (by_tsn, by_echo) = (self.accounting != Accounting::Path, self.is_by_echo());
         let Some(slot) = self.slot_mut(seq) else { return 0 };
         debug_assert_eq!(slot.fate, Fate::Lost, "only lost chunks are retransmitted");
         slot.fate = Fate::InFlight;
@@ -102,12 +102,18 @@ impl Outstanding {
         slot.timed_out = false;
         let (chunk, data) = (slot.chunk_len(), slot.data_len());
         // A chunk with a new PSN follows all earlier transmissions on the path, and has its own missing reports (Ye 2004, 6.4.2.3).
-        slot.fast_retransmitted &= !again && (by_tsn || from == path.0);
+        slot.fast_retransmitted &= !again && (by_tsn || from == path.0) && !by_echo;
         let may_be_lost = !slot.fast_retransmitted;
         if let Some(sequences) = &mut self.sequences {
             let (place, ways, slots) = ((seq - base) as usize, (from, path.0), &self.slots);
             let chunk = |seq| Self::chunk_state(base, slots, seq);
-            sequences.retransmit(place, seq, ways, chunk);
+            if by_echo {
+                if let (Some(psn), Some(copies)) = (sequences.renew(place, seq, ways), &mut self.copies) {
+                    copies.hold(seq, path.0, psn);
+                }
+            } else {
+                sequences.retransmit(place, seq, ways, chunk);
+            }
         }
         let unreported_to = &mut self.paths[usize::from(path.0)].unreported_to;
         *unreported_to = (*unreported_to).min(seq);

@@ -415,9 +415,15 @@ impl Outstanding {
     /// The receiver reneged on a chunk: it is in flight again (RFC 9260 §6.2.1 D iii). Returns false if its payload has been freed, because
     /// the peer had reported it as non-renegable: then it cannot be retransmitted.
     pub(super) fn put_back_in_flight(&mut self, seq: Seq) -> bool {
+        let is_detached = self.is_detached(seq);
         let Some(slot) = self.slot_mut(seq).filter(|slot| slot.data_len() > 0) else {
             return false;
         };
+        if is_detached {
+            // None of its transmissions is its own: it is sent again.
+            self.lose(seq);
+            return false;
+        }
         slot.fate = Fate::InFlight;
         let (path, chunk, data) = (slot.path, slot.chunk_len(), slot.data_len());
         self.add_flight(self.position_here(seq), path, chunk, data);
@@ -475,7 +481,11 @@ impl Outstanding {
             if self.paths[path].chunks > 0 {
                 while let Some((psn, seq, is_copy)) = sequences.next_unacked(path, earliest) {
                     earliest = psn;
-                    if is_copy || self.slot(seq).is_some_and(|s| s.fate == Fate::InFlight) {
+                    let is_in_flight = match &self.copies {
+                        Some(copies) if is_copy => copies.is_in_flight(path, psn),
+                        _ => is_copy || self.slot(seq).is_some_and(|s| s.fate == Fate::InFlight),
+                    };
+                    if is_in_flight {
                         break;
                     }
                     earliest += 1;

@@ -16,6 +16,8 @@ use std::collections::VecDeque;
 
 use whimbrel_control::Seq;
 
+use crate::PathId;
+
 /// The chunk with a PSN is acknowledged.
 const ACKED: u64 = 1 << 63;
 /// Its TSN is acknowledged cumulatively, or the chunk was retransmitted on another path: the entry no longer changes.
@@ -425,6 +427,33 @@ impl PathSequences {
             *own = copy;
         }
         psn
+    }
+
+    /// Makes the own transmission of an acknowledged chunk a copy, whose arrival is reported separately, or removes it if it was lost. The
+    /// chunk has no own transmission then.
+    pub(super) fn detach(&mut self, place: usize, path: u8, in_flight: bool) {
+        let Some(own) = self.psns.get_mut(place) else { return };
+        let psn = core::mem::replace(own, NONE);
+        let path = &mut self.paths[usize::from(path)];
+        path.mark(psn, if in_flight { COPY } else { GONE });
+        if in_flight && psn < path.scanned {
+            path.insert_suspect(psn);
+        }
+    }
+
+    /// Notes a retransmission that gets a new PSN, also on the same path. Returns the old PSN if it stays outstanding: on the same path
+    /// until [`PathSequences::drop_copy`], as the retransmission belongs to the same recovery.
+    pub(super) fn renew(&mut self, place: usize, seq: Seq, (from, to): (u8, u8)) -> Option<Seq> {
+        let psn = self.psns.get(place).copied().unwrap_or(NONE);
+        let stays = from == to && psn != NONE;
+        self.paths[usize::from(from)].mark(psn, if stays { COPY } else { GONE });
+        self.psns[place] = self.paths[usize::from(to)].append(seq);
+        stays.then_some(psn)
+    }
+
+    /// Returns the lowest PSN of a path whose fate may be unknown.
+    pub(super) fn lowest(&self, path: PathId) -> Seq {
+        self.paths[path.index()].base
     }
 
     /// Notes that a copy has arrived.

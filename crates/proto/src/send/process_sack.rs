@@ -57,6 +57,34 @@ pub(crate) trait SackObserver {
     /// For a chunk that was sent on several paths: called when the transmission on this path at that time is lost, as opposed to its
     /// retransmission.
     fn given_up(&mut self, seq: Seq, path: u8, sent_at: Time);
+
+    /// Returns a timestamp of a packet that has arrived, if timestamps identify packets; the first one has index 0.
+    fn echo(&self, index: usize) -> Option<u64> {
+        let _ = index;
+        None
+    }
+
+    /// Whether the timestamps show that a SACK sent later has arrived before.
+    fn is_overtaken(&self) -> bool {
+        false
+    }
+
+    /// Whether the SACK arrived on this path. The first packet of a path that is not confirmed yet is acknowledged on another one, which
+    /// does not measure the round-trip time of the path.
+    fn arrived_here(&self, path: u8) -> bool {
+        let _ = path;
+        true
+    }
+
+    /// Called instead of [`acked`](Self::acked) if timestamps report which transmission has arrived.
+    fn acked_by_some(&mut self, tsn: Tsn, path: u8) {
+        let _ = (tsn, path);
+    }
+
+    /// Called when a timestamp reports that the transmission of a chunk on this path at that time has arrived.
+    fn echoed(&mut self, seq: Seq, path: u8, sent_at: Time) {
+        let _ = (seq, path, sent_at);
+    }
 }
 
 /// How unlikely an explanation is. The least value is the most likely one.
@@ -145,10 +173,16 @@ impl Outstanding {
                 SackOutcome::Impossible
             };
         }
+        if observer.is_overtaken() {
+            return self.on_old_sack(sack, &rules, observer);
+        }
         self.start_sack();
         let mut highest_newly_acked = None;
         for _ in 0..ahead {
             let seq = self.base();
+            if self.leave_to_echoes(seq, observer) {
+                highest_newly_acked = Some(seq);
+            }
             self.settle(seq, observer);
             let Some(slot) = self.slots.front() else {
                 break;
@@ -173,6 +207,7 @@ impl Outstanding {
             return SackOutcome::Impossible;
         };
         self.on_duplicates(sack, observer);
+        self.on_echoes(observer);
         let advanced = ahead > 0;
         if self.is_per_path() {
             self.finish_paths(&rules, observer);
@@ -224,6 +259,10 @@ impl Outstanding {
         highest_newly_acked: &mut Option<Seq>,
         observer: &mut impl SackObserver,
     ) {
+        if self.leave_to_echoes(seq, observer) {
+            *highest_newly_acked = (*highest_newly_acked).max(Some(seq));
+            return;
+        }
         self.settle(seq, observer);
         let Some(slot) = self.slot(seq) else { return };
         if slot.fate == Fate::Acked {
@@ -275,7 +314,7 @@ impl Outstanding {
     /// Adds missing reports to those of a chunk in flight, and declares it lost if there are enough: as many as the limit, or one if the
     /// chunk had left the network before SACKs had room to report it. Returns whether it can still arrive.
     #[inline]
-    fn add_missing_reports(
+    pub(super) fn add_missing_reports(
         &mut self,
         seq: Seq,
         position: Seq,
@@ -308,11 +347,14 @@ impl Outstanding {
             let progress = sequences.finish_sack(index, |seq| Self::chunk_state(base, slots, seq));
             self.acks[index].advanced = progress.window;
             let path = &sequences.paths[index];
-            let Some((highest, lowest)) = path.newly else { continue };
             let limit = if rules.early && path.span_before <= rules.limit.into() {
                 (path.span_before as u8).saturating_sub(1).max(1)
             } else {
                 rules.limit
+            };
+            let Some((highest, lowest)) = path.newly else {
+                self.count_by_echoes(&mut sequences, index, limit, rules.complete, observer);
+                continue;
             };
             // DAC: the packets that the receiver counted are packets of this path only if the SACK acknowledges data of
             // no other path.
@@ -334,7 +376,11 @@ impl Outstanding {
             } else {
                 highest
             };
-            self.count_on_path(&mut sequences, index, below, limit, &dac, observer);
+            if self.is_by_echo() {
+                self.count_by_echoes(&mut sequences, index, limit, rules.complete, observer);
+            } else {
+                self.count_on_path(&mut sequences, index, below, limit, &dac, observer);
+            }
         }
         self.sequences = Some(sequences);
     }

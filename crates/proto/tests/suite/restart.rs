@@ -111,7 +111,7 @@ fn a_restarted_association_uses_its_paths_as_before() {
     let copies = |net: &mut Net| {
         let before = net.b.association(b).expect("established").stats().copies;
         for _ in 0..20 {
-            net.send(Host::B, b, Message::zeros(0, 1452));
+            net.send(Host::B, b, Message::zeros(0, 1440));
         }
         net.run_for(Span::from_secs(5));
         assert_eq!(net.b.association(b).expect("established").buffered_send(), 0);

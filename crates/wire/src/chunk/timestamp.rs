@@ -16,6 +16,9 @@
 //! yet. With it they are those of the last data packet in the other direction: the first as sent, the second by the clock of its
 //! receiver, which returns both in front of a SACK. The epoch of each clock is arbitrary.
 //!
+//! If both ends requested it ([`Parameter::RepeatedTimestamps`](crate::Parameter::RepeatedTimestamps)), a SACK returns the times of the
+//! last packets, one chunk for each in the order of arrival, and the sender uses each departure time for one packet only.
+//!
 //! The two highest bits of the type are 10: receivers without support skip the chunk without a report (RFC 9260 §3.2).
 
 use super::{ChunkType, chunk_header};

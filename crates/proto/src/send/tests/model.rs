@@ -296,6 +296,12 @@ pub(super) struct Seen {
     pub(super) lead: Span,
     /// Copies that have arrived.
     pub(super) copies: Vec<(Seq, u8, bool)>,
+    /// Timestamps that the SACK returns.
+    pub(super) echoes: Vec<u64>,
+    /// A SACK sent later has arrived before.
+    pub(super) overtaken: bool,
+    /// Transmissions whose arrival timestamps have reported.
+    pub(super) echoed: Vec<(Seq, u8)>,
     /// Lost transmissions that are not retransmitted.
     pub(super) given_up: Vec<(Seq, u8)>,
 }
@@ -341,6 +347,18 @@ impl SackObserver for Seen {
 
     fn given_up(&mut self, seq: Seq, path: u8, _sent_at: Time) {
         self.given_up.push((seq, path));
+    }
+
+    fn echo(&self, index: usize) -> Option<u64> {
+        self.echoes.get(index).copied()
+    }
+
+    fn is_overtaken(&self) -> bool {
+        self.overtaken
+    }
+
+    fn echoed(&mut self, seq: Seq, path: u8, _sent_at: Time) {
+        self.echoed.push((seq, path));
     }
 }
 

@@ -23,6 +23,10 @@ struct Sender {
     too_recent: bool,
     lead: Span,
     given_up: Vec<(Seq, u8)>,
+    /// What the next SACK returns.
+    echoes: Vec<u64>,
+    overtaken: bool,
+    echoed: Vec<(Seq, u8)>,
 }
 
 impl Sender {
@@ -40,6 +44,9 @@ impl Sender {
             too_recent: false,
             lead: Span::ZERO,
             given_up: Vec::new(),
+            echoes: Vec::new(),
+            overtaken: false,
+            echoed: Vec::new(),
         };
         paths.iter().for_each(|&path| sender.send(path));
         sender
@@ -80,10 +87,14 @@ impl Sender {
             order: vec![self.came_on],
             too_recent: self.too_recent,
             lead: self.lead,
+            echoes: core::mem::take(&mut self.echoes),
+            overtaken: self.overtaken,
             ..Seen::default()
         };
         let outcome = report.deliver(&mut self.ring, self.first, rules, &mut seen);
-        assert!(matches!(outcome, SackOutcome::Processed { .. }), "{outcome:?}");
+        let is_processed = matches!(outcome, SackOutcome::Processed { .. });
+        assert_ne!(is_processed, self.overtaken, "{outcome:?}");
+        self.echoed.extend(seen.echoed);
         self.given_up.extend(seen.given_up);
         self.lost.extend(seen.lost.iter().map(|tsn| tsn.0));
     }
@@ -244,6 +255,105 @@ fn a_copy_of_an_acknowledged_chunk_is_not_missed_by_a_sack_that_overtook_its_rep
         sender.sack(11, &[]);
         assert_eq!(sender.given_up, expected, "{lead} {later}");
     }
+}
+
+/// Returns a sender of TSNs 10 to 12, each sent on both paths, first on path 0; the timestamps are the numbers of the packets.
+fn six_identified_packets() -> Sender {
+    let mut sender = Sender::new(Accounting::Path, 10, &[]);
+    sender.limit = 2;
+    sender.ring.allow_copies();
+    sender.ring.identify_by_echoes();
+    for seq in 0..3 {
+        sender.send(0);
+        sender.ring.note_stamp(PathId(0), 2 * seq);
+        sender.ring.copy(seq, PathId(1), Time::ZERO);
+        sender.ring.note_stamp(PathId(1), 2 * seq + 1);
+    }
+    sender
+}
+
+#[test]
+fn a_returned_timestamp_acknowledges_the_transmission_that_has_arrived() {
+    let mut sender = six_identified_packets();
+    let flights = |sender: &Sender| [0, 1].map(|path| sender.ring.flight(PathId(path)));
+    // All three have arrived on path 1, although the others were sent first. No timestamp, no transmission.
+    sender.sack(12, &[]);
+    assert_eq!((sender.ring.data_in_flight(), flights(&sender)), (0, [3 * 1468; 2]));
+    assert!(sender.ring.is_empty());
+    sender.echoes = vec![1, 3, 5];
+    sender.sack(12, &[]);
+    assert_eq!(sender.echoed, [(0, 1), (1, 1), (2, 1)]);
+    assert_eq!(flights(&sender), [3 * 1468, 0]);
+    // Another SACK returns them again. Two later packets on path 0 have arrived, so the first one is lost.
+    sender.echoes = vec![1, 3, 5, 2];
+    sender.sack(12, &[]);
+    assert_eq!((&sender.echoed[3..], &sender.given_up[..]), (&[(1, 0)][..], &[][..]));
+    sender.echoes = vec![2, 4];
+    sender.sack(12, &[]);
+    assert_eq!((&sender.lost[..], &sender.given_up[..]), (&[10][..], &[(0, 0)][..]));
+    assert_eq!(flights(&sender), [0, 0]);
+}
+
+#[test]
+fn a_sack_reports_nothing_about_packets_before_those_that_it_lists() {
+    let mut sender = Sender::new(Accounting::Path, 10, &[]);
+    sender.limit = 3;
+    sender.ring.allow_copies();
+    sender.ring.identify_by_echoes();
+    for stamp in 0..8 {
+        sender.send(0);
+        sender.ring.note_stamp(PathId(0), stamp);
+    }
+    // A SACK on another path overtook those that returned the first three.
+    sender.echoes = vec![3, 5, 6, 7];
+    sender.sack(9, &[(13, 13), (15, 17)]);
+    assert_eq!(sender.lost, [14]);
+    sender.echoes = vec![0, 2, 3];
+    sender.sack(10, &[(12, 13), (15, 17)]);
+    assert_eq!(sender.lost, [14], "three listed, but only two later than 11");
+    sender.echoes = vec![0, 2, 3, 5];
+    sender.sack(10, &[(12, 13), (15, 17)]);
+    assert_eq!(sender.lost, [14, 11]);
+}
+
+#[test]
+fn a_retransmission_on_the_same_path_has_a_timestamp_and_a_psn_of_its_own() {
+    let mut sender = six_identified_packets();
+    sender.echoes = vec![2, 4];
+    sender.sack(9, &[(11, 12)]);
+    assert_eq!(sender.lost, [10], "two later packets have arrived on path 0");
+    sender.resend(10, 0);
+    sender.ring.note_stamp(PathId(0), 7);
+    // The first transmission arrives after all, then the second one.
+    sender.echoes = vec![0];
+    sender.sack(12, &[]);
+    assert_eq!(sender.ring.flight(PathId(0)), 1468);
+    sender.echoes = vec![7];
+    sender.sack(12, &[]);
+    assert_eq!(sender.ring.flight(PathId(0)), 0);
+    assert_eq!(sender.ring.flight(PathId(1)), 3 * 1468);
+}
+
+#[test]
+fn an_overtaken_sack_takes_back_nothing_and_its_timestamps_count() {
+    let mut sender = six_identified_packets();
+    sender.echoes = vec![1, 3];
+    sender.sack(9, &[(11, 12)]);
+    sender.overtaken = true;
+    sender.echoes = vec![5];
+    sender.sack(9, &[(12, 12)]);
+    assert_eq!(sender.echoed, [(0, 1), (1, 1), (2, 1)]);
+    assert_eq!(sender.ring.data_in_flight(), 1452, "only TSN 10");
+    sender.overtaken = false;
+    // A receiver that takes a chunk back has it sent again.
+    sender.sack(9, &[(12, 12)]);
+    assert_eq!(sender.ring.next_lost().map(|lost| lost.seq), Some(1));
+    sender.resend(11, 0);
+    sender.ring.note_stamp(PathId(0), 6);
+    sender.echoes = vec![0, 2, 6];
+    sender.sack(12, &[]);
+    assert_eq!(sender.ring.data_in_flight(), 0);
+    assert_eq!([0, 1].map(|path| sender.ring.flight(PathId(path))), [1468, 0]);
 }
 
 #[test]

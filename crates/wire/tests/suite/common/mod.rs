@@ -213,6 +213,7 @@ pub(crate) fn every_parameter(bytes: &[u8], number: u128, raw: &[u8], mut with: 
     with(Parameter::Timestamps);
     with(Parameter::EciCapable);
     with(Parameter::NewGaps);
+    with(Parameter::RepeatedTimestamps);
     with(Parameter::HeartbeatInfo(bytes));
     with(Parameter::Random(bytes));
     with(Parameter::ChunkList(bytes));
