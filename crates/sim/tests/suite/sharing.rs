@@ -5,10 +5,12 @@
 //! `WHIMBREL_SHARING_SCHEME=NAME` tries another scheme than `multipath`, `WHIMBREL_SHARING_DISTRIBUTION` and
 //! `WHIMBREL_SHARING_COUPLING` other parts of it (docs/multipath.md has the outcomes).
 
+use core::ops::Range;
+
 use crate::common::{flow, nodes, paced, pair, run};
 use whimbrel_control::multipath::coupling::CouplingSpec;
 use whimbrel_control::multipath::distribution::DistributionSpec;
-use whimbrel_control::multipath::{Accounting, RetransmitPath};
+use whimbrel_control::multipath::{Accounting, ReportingChanges, RetransmitPath};
 use whimbrel_control::{Rate, Rng, Scheme, Span};
 use whimbrel_proto::AssociationConfig;
 use whimbrel_sim::config::{
@@ -69,7 +71,7 @@ fn default_schemes_share_a_queue_with_themselves() {
     // alone some flows take everything: 0.38 for 20 flows.
     for (name, counts) in [
         ("veno-tabe", &[2, 10, 20, 30, 40, 50][..]),
-        ("multipath", &[20, 35, 50]),
+        ("multipath", &[2, 10, 20, 30, 35, 50]),
         // A queue that never drains gives few low delays to compare with: with a tenth of the packets as the least number, one flow
         // of 20 took most (0.48). 25 to 35 flows still fail (0.64, docs/own-scheme.md).
         ("whimbrel", &[2, 5, 10, 20, 40, 50]),
@@ -151,8 +153,16 @@ fn two_paths(seed: u64) -> ([(Path, f64); 2], u32) {
     ([(paths[0], losses[0]), (paths[1], losses[1])], buffer)
 }
 
+/// The measured goodput of a run: from 10 s to 40 s.
+const WHOLE: [u64; 2] = [10, 40];
+
 fn goodput(paths: &[(Path, f64)], sctp: &AssociationConfig, seed: u64) -> f64 {
-    let mut config: SimConfig = pair(Rate::from_mbps(1), Span::ZERO, 40);
+    goodput_within(WHOLE, paths, sctp, seed)
+}
+
+/// Returns the goodput between two times in seconds.
+fn goodput_within([from, to]: [u64; 2], paths: &[(Path, f64)], sctp: &AssociationConfig, seed: u64) -> f64 {
+    let mut config: SimConfig = pair(Rate::from_mbps(1), Span::ZERO, to);
     let links = paths.iter().enumerate();
     config.link = links
         .map(|(n, &(path, loss))| {
@@ -167,7 +177,7 @@ fn goodput(paths: &[(Path, f64)], sctp: &AssociationConfig, seed: u64) -> f64 {
         sctp: Some(sctp.clone()),
         ..flow("bulk", FlowKind::Sctp, TrafficConfig::default())
     }];
-    config.measure.from = Span::from_secs(10);
+    config.measure.from = Span::from_secs(from);
     run(&config, seed).flows[0].goodput_bps / 1e6
 }
 
@@ -175,15 +185,16 @@ fn goodput(paths: &[(Path, f64)], sctp: &AssociationConfig, seed: u64) -> f64 {
 const CLEAN: u64 = 200;
 const PAIRS: u64 = 300;
 
-/// Tries random pairs of paths, and fails if it is more than 5 % worse on any of them than on the better path alone.
-fn try_pairs(sctp: &AssociationConfig) {
+/// Tries random pairs of paths, by default those with these numbers, and fails if it is more than 5 % worse on any of them than on the
+/// better path alone. Where paths lose packets at random, the mean of this number of runs decides if the first one is worse.
+fn try_pairs(sctp: &AssociationConfig, usual: Range<u64>, within: [u64; 2], runs: u64) {
     let number = |name: &str| {
         std::env::var(name)
             .ok()
             .map(|text| text.parse::<u64>().expect("a number"))
     };
-    let first = number("WHIMBREL_SHARING_FIRST").unwrap_or(0);
-    let seeds = first..first + number("WHIMBREL_SHARING_SEEDS").unwrap_or(PAIRS);
+    let first = number("WHIMBREL_SHARING_FIRST").unwrap_or(usual.start);
+    let seeds = first..number("WHIMBREL_SHARING_SEEDS").map_or(usual.end, |count| first + count);
     let mut worse = Vec::new();
     for seed in seeds.clone() {
         let (paths, buffer) = two_paths(seed);
@@ -192,9 +203,18 @@ fn try_pairs(sctp: &AssociationConfig) {
             send_buffer: buffer,
             ..sctp.clone()
         };
-        let alone = [0, 1].map(|path| goodput(&paths[path..=path], &sctp, seed));
-        let both = goodput(&paths, &sctp, seed);
-        if both < 0.95 * alone[0].max(alone[1]) {
+        let of = |run: u64| {
+            [&paths[..1], &paths[1..], &paths[..]].map(|paths| goodput_within(within, paths, &sctp, seed + (run << 32)))
+        };
+        let is_worse = |[first, second, both]: [f64; 3]| both < 0.95 * first.max(second);
+        let mut rates = of(0);
+        if is_worse(rates) && paths.iter().any(|(_, loss)| *loss > 0.0) {
+            let all: Vec<[f64; 3]> = (1..runs).map(of).chain([rates]).collect();
+            rates = [0, 1, 2].map(|path| all.iter().map(|rates| rates[path]).sum::<f64>() / runs as f64);
+        }
+        let [first, second, both] = rates;
+        if is_worse(rates) {
+            let alone = [first, second];
             worse.push(format!("{seed}: {paths:?}, {buffer} bytes: {both:.2} of {alone:.2?}"));
         }
     }
@@ -213,7 +233,17 @@ fn multipath_is_no_worse_than_the_better_path() {
     if let Ok(part) = std::env::var("WHIMBREL_SHARING_COUPLING") {
         sctp.coupling = Some(CouplingSpec::by_name(&part).expect("it is registered"));
     }
-    try_pairs(&sctp);
+    try_pairs(&sctp, 0..PAIRS, WHOLE, 1);
+}
+
+#[test]
+fn redundant_is_no_worse_than_the_better_path() {
+    // A shorter time and 100 pairs less, for a fast test; all 300 pass with 40 s as well (docs/multipath.md).
+    let redundant = AssociationConfig {
+        distribution: DistributionSpec::by_name("redundant"),
+        ..scheme("multipath")
+    };
+    try_pairs(&redundant, CLEAN / 2..PAIRS, [10, 25], 8);
 }
 
 #[test]
@@ -324,6 +354,28 @@ fn redundant_reaches_the_better_path() {
         println!("{paths:?}: {both:.2} of {alone:.2?}");
         assert!(both > 0.95 * alone[0].max(alone[1]), "{paths:?}: {both} of {alone:?}");
     }
+}
+
+#[test]
+fn new_gaps_with_k_arrival_sacks_keep_two_paths_busy() {
+    // SACKs on two paths overtake each other. NEW GAPS that are overtaken add the arrivals that they report: 5.0 Mbit/s without that.
+    let paths = [
+        (Path(10_000, Span::from_millis(10), 100), 0.0),
+        (Path(10_000, Span::from_millis(80), 100), 0.0),
+    ];
+    let sctp = AssociationConfig {
+        recv_buffer: 1 << 18,
+        send_buffer: 1 << 18,
+        reporting: ReportingChanges {
+            arrivals_per_sack: Some(2),
+            new_gaps_only: Some(true),
+            ..ReportingChanges::default()
+        },
+        ..scheme("multipath")
+    };
+    let rate = goodput(&paths, &sctp, 1);
+    println!("{rate:.2} Mbit/s");
+    assert!(rate > 15.0, "{rate}");
 }
 
 #[test]
