@@ -170,7 +170,9 @@ fn check(faults: &[(usize, Fault)]) -> Outcome {
     }
     // A requirement that counts as met is tested only if its tests fail without it.
     for (id, text) in requirements::without_fault()? {
-        wrong.push(format!("{id} ({text}): neither a fault nor `no_fault` in the list of requirements"));
+        wrong.push(format!(
+            "{id} ({text}): neither a fault nor `no_fault` in the list of requirements"
+        ));
     }
     if wrong.is_empty() {
         Ok(())

@@ -62,7 +62,10 @@ fn rows(results: &Results) -> Outcome<Vec<String>> {
         Ok(format!("{:.*} ± {:.*}", decimals, point.mean, decimals, point.ci95))
     };
     let row = |scheme: &&str| -> Outcome<String> {
-        let cells: Vec<String> = COLUMNS.iter().map(|column| cell(scheme, column)).collect::<Outcome<_>>()?;
+        let cells: Vec<String> = COLUMNS
+            .iter()
+            .map(|column| cell(scheme, column))
+            .collect::<Outcome<_>>()?;
         Ok(format!("| `{scheme}` | {} |", cells.join(" | ")))
     };
     SCHEMES.iter().map(row).collect()
@@ -72,7 +75,11 @@ fn replace(page: &str, rows: &[String]) -> Outcome<String> {
     let mut lines: Vec<&str> = page.lines().collect();
     let head = lines.iter().position(|line| line.starts_with(HEAD));
     let first = head.ok_or_else(|| format!("README.md has no table `{HEAD} ...`"))? + 2;
-    let count = lines.iter().skip(first).take_while(|line| line.starts_with('|')).count();
+    let count = lines
+        .iter()
+        .skip(first)
+        .take_while(|line| line.starts_with('|'))
+        .count();
     lines.splice(first..first + count, rows.iter().map(String::as_str));
     Ok(lines.join("\n") + "\n")
 }
@@ -95,7 +102,10 @@ mod tests {
                 .collect(),
         };
         Results {
-            figures: vec![of("alone", &["0", "1", "2", "5"], 0.5), of("beside-cubic", &["1", "5"], 7.25)],
+            figures: vec![
+                of("alone", &["0", "1", "2", "5"], 0.5),
+                of("beside-cubic", &["1", "5"], 7.25),
+            ],
         }
     }
 
@@ -103,8 +113,12 @@ mod tests {
     fn rows_of_the_table_are_replaced_by_the_stored_means() {
         let page = "text\n\n| scheme | alone: no loss | ... |\n|---|--:|--:|\n| old | 1 |\n\nmore\n";
         let page = replace(page, &rows(&results()).unwrap()).unwrap();
-        assert!(page.contains("|---|--:|--:|\n| `standard` | 0.50 ± 0.01 | 0.50 ± 0.01 | 0.50 ± 0.01 | 7.2 ± 0.0 | 7.2 ± 0.0 |\n"));
-        assert!(page.ends_with("| `oracle` | 0.50 ± 0.01 | 0.50 ± 0.01 | 0.50 ± 0.01 | 7.2 ± 0.0 | 7.2 ± 0.0 |\n\nmore\n"));
+        assert!(page.contains(
+            "|---|--:|--:|\n| `standard` | 0.50 ± 0.01 | 0.50 ± 0.01 | 0.50 ± 0.01 | 7.2 ± 0.0 | 7.2 ± 0.0 |\n"
+        ));
+        assert!(
+            page.ends_with("| `oracle` | 0.50 ± 0.01 | 0.50 ± 0.01 | 0.50 ± 0.01 | 7.2 ± 0.0 | 7.2 ± 0.0 |\n\nmore\n")
+        );
         assert!(!page.contains("old"));
     }
 

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-
 use super::relay::{Network, join};
 use super::{Receiver, finish, sender, text, wait};
 
