@@ -111,7 +111,12 @@ fn no_distribution_is_slower_than_the_best_path_alone() {
     }) {
         let with = |distribution| with_buffers(buffer, distribution);
         let [one, other] = links.map(|way| goodput(&[way], 0.0, &with("primary")));
-        let best = one.max(other);
+        // A redundant distribution needs timestamps, which take 12 bytes of each packet: it is compared with paths that have them too.
+        let stamped = AssociationConfig {
+            timestamps: Some(true),
+            ..with("primary")
+        };
+        let [stamped_one, stamped_other] = links.map(|way| goodput(&[way], 0.0, &stamped));
         for info in DistributionSpec::ALL.iter().filter(|info| info.name != "primary") {
             let both = goodput(&links, 0.0, &with(info.name));
             println!(
@@ -122,6 +127,10 @@ fn no_distribution_is_slower_than_the_best_path_alone() {
             // throughput by repeated attempts.
             let is_small = buffer < 1 << 20 && links[1].1 == 200 && links[1].0 > 1000;
             let least = if is_small { 0.95 } else { 0.98 };
+            let best = match info.name {
+                "redundant" => stamped_one.max(stamped_other),
+                _ => one.max(other),
+            };
             assert!(
                 both > least * best,
                 "{buffer}: {}, {links:?}: {both} of {best}",
