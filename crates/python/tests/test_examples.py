@@ -137,8 +137,8 @@ def test_a_policy_is_evaluated_beside_schemes_on_the_same_seeds():
 
     found = evaluate.evaluate(evaluate.delay_target, [1, 2])
     assert list(found.index) == ["policy", *evaluate.SCHEMES]
-    # A policy that ignores losses uses the path, the standard does not.
-    assert found.loc["policy", "goodput_mbps"] > 2 * found.loc["standard", "goodput_mbps"]
+    # A policy that ignores losses has more than the standard, which halves its window at each.
+    assert found.loc["policy", "goodput_mbps"] > 1.5 * found.loc["standard", "goodput_mbps"]
     assert found.loc["policy", "packet_delay_ms"] < 25 + 2 * 1000 * evaluate.QUEUEING_S
     timid = evaluate.episode(lambda observation: 0.9, 1)
     assert timid["goodput_mbps"] < found.loc["policy", "goodput_mbps"] / 2
