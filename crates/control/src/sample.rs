@@ -31,11 +31,13 @@ pub struct AckSample {
     pub newest: Seq,
     /// The position of the next new packet.
     pub next: Seq,
-    /// Round-trip time of the newest packet acknowledged, if it was sent only once.
+    /// Round-trip time of the newest packet acknowledged, if it was sent only once. Acknowledgements may return on several paths: it
+    /// is less the time by which the way back of this one is longer than the fastest.
     pub rtt: Option<Span>,
     /// Smoothed round-trip time, if measured.
     pub srtt: Option<Span>,
-    /// Shortest round-trip time seen, if measured.
+    /// Shortest round-trip time seen, if measured. If acknowledgements return on several paths: the mean of the shortest ones on the ways
+    /// that the recent acknowledgements took.
     pub min_rtt: Option<Span>,
     /// Bytes delivered on the path so far, including this acknowledgement.
     pub delivered: u64,

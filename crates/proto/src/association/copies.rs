@@ -25,7 +25,7 @@ const LONGEST_REST: u64 = 32;
 impl Association {
     /// Returns the path that may carry a copy now, if every chunk is sent on every path.
     pub(super) fn next_redundant(&mut self, now: Time) -> Option<PathId> {
-        if !self.multipath.spread.as_ref().is_some_and(|spread| spread.is_redundant) {
+        if !self.is_redundant() {
             return None;
         }
         self.open_path(now, |association, index| association.oldest_for(now, index).is_some())
@@ -75,7 +75,7 @@ impl Association {
 
     /// Returns the oldest chunk in flight on another path of which a copy is to be sent on this path.
     fn oldest_for(&mut self, now: Time, index: PathId) -> Option<Seq> {
-        if self.multipath.spread.as_ref().is_some_and(|spread| spread.is_redundant) {
+        if self.is_redundant() {
             return self.sender.outstanding.next_copy(index, |_, _| true);
         }
         let (outstanding, paths) = (&mut self.sender.outstanding, &mut self.paths);
@@ -184,7 +184,7 @@ impl Association {
 
     /// Penalises the path that carries the chunk that all others wait for, as it has too much in flight.
     fn penalise(&mut self, ctx: &mut Context<'_>, seq: Seq) {
-        let is_redundant = self.multipath.spread.as_ref().is_some_and(|spread| spread.is_redundant);
+        let is_redundant = self.is_redundant();
         let Some(from) = self.sender.outstanding.path_of(seq).map(PathId) else {
             return;
         };

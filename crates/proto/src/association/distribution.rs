@@ -58,6 +58,11 @@ impl Spread {
 }
 
 impl Association {
+    /// Whether every chunk is sent on every path.
+    pub(super) fn is_redundant(&self) -> bool {
+        self.multipath.spread.as_ref().is_some_and(|spread| spread.is_redundant)
+    }
+
     /// Starts the concurrent use of several paths, if the scheme requires it and there is more than one path.
     pub(super) fn start_spread(&mut self) {
         if self.multipath.spread.is_some() || self.paths.len() < 2 {

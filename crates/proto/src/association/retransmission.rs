@@ -153,7 +153,7 @@ impl Association {
     /// will be sent on the others, where it could wait for the window of a slow path.
     // [9260:6.4-4, 6.4-5]
     pub(super) fn retransmission_path(&self, from: PathId, timed_out: bool) -> PathId {
-        if self.multipath.spread.as_ref().is_some_and(|spread| spread.is_redundant) {
+        if self.is_redundant() {
             return self.path_by_rule(RetransmitPath::Same, from, timed_out);
         }
         let by_rule = self.path_by_rule(self.config.parts.retransmit_path, from, timed_out);

@@ -160,7 +160,8 @@ impl Association {
             if let Some(sample) = sampled.or_else(|| self.stamped_rtt(ctx.now, index, echo, report.of(index))) {
                 self.on_rtt_sample(ctx, index, sample);
             }
-            self.take_path_acknowledgement(ctx, index, report.of(index), advanced, echo);
+            let from = reported.map(|(_, from)| from);
+            self.take_path_acknowledgement(ctx, index, report.of(index), advanced, from, echo);
         }
         if !complete && !sack.gaps.is_empty() {
             self.take_out_unreported(ctx.now, &report);
@@ -198,6 +199,7 @@ impl Association {
         index: PathId,
         ack: &PathAck,
         advanced: bool,
+        from: Option<PathId>,
         echo: &Echo,
     ) {
         let PathAck {
@@ -221,6 +223,9 @@ impl Association {
             advanced
         };
         let growth = self.coupled_growth(ctx.now, index, acked);
+        // Without timestamps, redundant transmission does not always know which transmission has arrived.
+        let is_redundant = self.is_redundant();
+        let returned_on = from.filter(|_| self.paths.len() > 1 && !is_redundant);
         let path = &mut self.paths[index];
         let (stamps, eci) = if echo.path == Some(index) {
             (echo.stamps, echo.eci)
@@ -235,6 +240,11 @@ impl Association {
             Some(rates) => rates.on_delivered(ctx.now, index, acked, min_rtt),
             None => None,
         };
+        // A timestamp identifies the transmission, even of a retransmitted chunk.
+        let rtt = newest_sent_at
+            .or(stamps.map(|stamps| stamps.sent))
+            .map(|sent_at| ctx.now.since(sent_at))
+            .map(|rtt| returned_on.map_or(rtt, |from| path.comparable(from, rtt)));
         let sample = AckSample {
             now: ctx.now,
             acked,
@@ -247,12 +257,9 @@ impl Association {
             acked_to: self.sender.outstanding.acked_to(index),
             newest,
             next: self.sender.outstanding.next_position(index),
-            // A timestamp identifies the transmission, even of a retransmitted chunk.
-            rtt: newest_sent_at
-                .or(stamps.map(|stamps| stamps.sent))
-                .map(|sent_at| ctx.now.since(sent_at)),
+            rtt,
             srtt: path.rtt.srtt(),
-            min_rtt: path.rtt.min_rtt(),
+            min_rtt: path.unqueued_rtt(),
             delivered: path.delivered,
             rate,
             stamps,

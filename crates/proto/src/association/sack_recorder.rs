@@ -143,13 +143,19 @@ impl SackObserver for SackRecorder<'_> {
 }
 
 impl SackRecorder<'_> {
-    /// Returns the time after which this SACK can acknowledge a transmission on the path. If the SACK arrived on
-    /// another path, it used the return path of that path: half of each round-trip time.
+    /// Returns the time after which this SACK can acknowledge a transmission on the path. If it arrived on another path
+    /// and no earlier one did, it is estimated: half of each round-trip time.
     fn least(&self, path: u8) -> Option<Span> {
-        let own = self.paths[PathId(path)].rtt.min_rtt()?;
-        let other = self.arrived_on.filter(|&arrived_on| arrived_on != PathId(path));
-        let back = other.and_then(|arrived_on| self.paths[arrived_on].rtt.min_rtt());
-        Some(back.map_or(own, |back| own.min((own + back) / 2)))
+        let of = &self.paths[PathId(path)];
+        let own = of.rtt.min_rtt()?;
+        let Some(arrived_on) = self.arrived_on else {
+            return Some(own);
+        };
+        if let Some(measured) = of.least_from(arrived_on) {
+            return Some(measured);
+        }
+        let other = (arrived_on != PathId(path)).then(|| self.paths[arrived_on].rtt.min_rtt());
+        Some(other.flatten().map_or(own, |back| own.min((own + back) / 2)))
     }
 
     #[inline]

@@ -8,6 +8,7 @@ mod paths;
 mod quality;
 mod recovery;
 mod reductions;
+mod returns;
 
 use core::num::NonZeroU64;
 use std::net::IpAddr;
@@ -30,6 +31,7 @@ pub(crate) use reductions::Reductions;
 use losses::LossShare;
 use pacing::Restraint;
 use quality::Quality;
+use returns::Returns;
 
 use crate::config::{NEVER, Preset, Resolved};
 use crate::{PathId, TransportAddr};
@@ -122,6 +124,8 @@ pub(crate) struct Path {
     /// The node before the last one on the route to the peer's address, if the driver has reported it.
     pub(crate) last_hop: Option<u32>,
     pub(crate) rtt: RttEstimator,
+    /// Round-trip times by return path, if there are several.
+    returns: Option<Box<Returns>>,
     pub(crate) control: Controller,
     /// Bytes delivered so far, including chunk headers and padding.
     pub(crate) delivered: u64,
@@ -211,6 +215,7 @@ impl Path {
                 alpha: config.rto_alpha,
                 beta: config.rto_beta,
             }),
+            returns: None,
             control: controller(config, truth, remote),
             delivered: 0,
             strength: None,
@@ -236,6 +241,23 @@ impl Path {
             reductions: Reductions::default(),
             mtu: config.mtu,
         }
+    }
+
+    /// Records a round-trip time whose acknowledgement returned on this path, and returns what it would have been on the fastest way
+    /// back.
+    pub(crate) fn comparable(&mut self, from: PathId, rtt: Span) -> Span {
+        self.returns.get_or_insert_default().comparable(from, rtt)
+    }
+
+    /// Returns the shortest round-trip time of acknowledgements that returned on this path, if it is known.
+    pub(crate) fn least_from(&self, from: PathId) -> Option<Span> {
+        self.returns.as_ref()?.least(from)
+    }
+
+    /// Returns the round-trip time without queueing: if acknowledgements return on several paths, the mean of the recent ones.
+    pub(crate) fn unqueued_rtt(&self) -> Option<Span> {
+        let mean = self.returns.as_ref().and_then(|returns| returns.mean());
+        mean.or(self.rtt.min_rtt())
     }
 
     /// Returns whether the path may be used for any packet.

@@ -14,7 +14,7 @@ use whimbrel_control::multipath::{Accounting, ReportingChanges, RetransmitPath};
 use whimbrel_control::{Rate, Rng, Scheme, Span};
 use whimbrel_proto::AssociationConfig;
 use whimbrel_sim::config::{
-    FlowConfig, FlowKind, LinkConfig, LossConfig, QueueConfig, SimConfig, TrafficConfig, TrafficKind,
+    FlowConfig, FlowKind, LinkConfig, LossConfig, QueueConfig, ScheduleStep, SimConfig, TrafficConfig, TrafficKind,
 };
 
 /// A link: kbit/s, round-trip time, queue in packets.
@@ -398,4 +398,28 @@ fn early_timeouts_on_one_path_do_not_reduce_the_window_of_the_other() {
     let rates = [1, 2, 3, 4].map(|seed| goodput(&paths, &sctp, seed));
     println!("{rates:.2?} Mbit/s");
     assert!(rates.iter().sum::<f64>() / 4.0 > 4.5, "{rates:?}");
+}
+
+#[test]
+fn the_failure_of_a_fast_way_back_does_not_look_like_a_queue() {
+    // SACKs return on the path of the last data. Those on the fast path overtake the others; once it has failed, acknowledgements take 10 ms
+    // longer, and each random loss would be judged congestion: 6 Mbit/s.
+    let mut config: SimConfig = pair(Rate::from_mbps(1), Span::ZERO, 5);
+    let mut wide = link("wide".to_owned(), ["a", "b"], Path(93_000, Span::from_millis(27), 71));
+    wide.loss = LossConfig::Bernoulli { rate: 0.012 }.into();
+    let mut fast = link("fast".to_owned(), ["a", "b"], Path(4_600, Span::from_millis(7), 21));
+    fast.schedule.push(ScheduleStep::up(Span::from_secs(3), false));
+    config.link = vec![wide, fast];
+    config.flow = vec![FlowConfig {
+        sctp: Some(AssociationConfig {
+            recv_buffer: 628_000,
+            send_buffer: 628_000,
+            ..scheme("multipath")
+        }),
+        ..flow("bulk", FlowKind::Sctp, TrafficConfig::default())
+    }];
+    config.measure.from = Span::from_millis(3500);
+    let rates = [1, 2, 3, 4].map(|seed| run(&config, seed).flows[0].goodput_bps / 1e6);
+    println!("{rates:.2?} Mbit/s");
+    assert!(rates.iter().all(|&rate| rate > 30.0), "{rates:?}");
 }
