@@ -33,6 +33,8 @@ pub struct Controller {
     window: Window,
     /// The window before the last timeout, to be restored if the timeout was spurious.
     before_timeout: WindowUpdate,
+    /// ssthresh before the penalties since the last reaction to congestion; zero if there were none.
+    before_penalties: u64,
 }
 
 impl Controller {
@@ -49,6 +51,7 @@ impl Controller {
                 cwnd: rules.initial_cwnd,
                 ssthresh: u64::MAX,
             },
+            before_penalties: 0,
         }
     }
 
@@ -156,6 +159,7 @@ impl Controller {
             LossSignal::Gap => {
                 let update = window.on_congestion(view, loss);
                 self.apply(update);
+                self.before_penalties = 0;
             }
             LossSignal::Timeout => {
                 self.before_timeout = view.unchanged();
@@ -164,6 +168,7 @@ impl Controller {
                     update.ssthresh = view.ssthresh;
                 }
                 self.apply(update);
+                self.before_penalties = 0;
             }
         }
     }
@@ -189,8 +194,16 @@ impl Controller {
     /// al. 2012, 4.2). Returns whether the window is not larger than the minimum after congestion (RFC 9260 §7.2.3).
     pub fn penalise(&mut self) -> bool {
         let cwnd = (self.cwnd / 2).max(self.rules.unit);
+        self.before_penalties = self.before_penalties.max(self.ssthresh);
         self.apply(WindowUpdate { cwnd, ssthresh: cwnd });
         cwnd <= self.rules.floor
+    }
+
+    /// Restores the ssthresh from before the penalties, if nothing but penalties has reduced it: the paths that waited for this one have
+    /// failed. Otherwise a path penalised while it was idle would grow by one unit per round-trip time now that it carries all data.
+    pub fn lift_penalties(&mut self) {
+        self.ssthresh = self.ssthresh.max(self.before_penalties);
+        self.before_penalties = 0;
     }
 
     /// Restores the window from before the last timeout, which was spurious.
@@ -280,6 +293,23 @@ mod tests {
         fn judge(&mut self, _window: WindowView, _loss: &LossEvent) -> Verdict {
             self.0
         }
+    }
+
+    #[test]
+    fn a_penalty_ends_with_the_failure_of_the_paths_that_waited() {
+        let mut path = controller(Discriminator::Other(Box::new(Always(Verdict::Congestion))));
+        path.penalise();
+        path.penalise();
+        assert_eq!((path.cwnd(), path.ssthresh()), (5 * UNIT, 5 * UNIT));
+        path.lift_penalties();
+        assert_eq!((path.cwnd(), path.ssthresh()), (5 * UNIT, u64::MAX));
+
+        // A reduction by congestion stays.
+        path.penalise();
+        lose(&mut path, &gap(), false);
+        let reduced = path.ssthresh();
+        path.lift_penalties();
+        assert_eq!(path.ssthresh(), reduced);
     }
 
     // [9260:7.2.4-5]

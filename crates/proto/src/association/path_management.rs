@@ -82,6 +82,11 @@ impl Association {
         if self.paths[index].state == state {
             return;
         }
+        if self.paths[index].state == PathState::Active {
+            for (_, other) in self.paths.numbered_mut().filter(|&(other, _)| other != index) {
+                other.control.lift_penalties();
+            }
+        }
         self.paths[index].state = state;
         ctx.trace
             .emit(TraceKinds::STATES, ctx.now, Some(self.id), || TraceEvent::PathState {
