@@ -1,6 +1,7 @@
 //! `cargo xtask generate`: generates files from the code, and checks that they are current.
 
 use std::path::Path;
+use std::process::Command;
 
 use crate::{Outcome, bundle, headline, pages, picture, process, reference, requirements, root, say};
 
@@ -175,10 +176,14 @@ fn pages_in(folder: &Path) -> Outcome<std::collections::BTreeMap<String, String>
     Ok(pages)
 }
 
-/// Returns the output of the `whimbrel` command.
+/// Returns the output of the `whimbrel` command: of the program in the variable `WHIMBREL_COMMAND`, if it is set, or else of the one that
+/// cargo builds. A build of the command alone repeats dependencies that the workspace has built with other features.
 pub(crate) fn whimbrel(args: &[&str]) -> Outcome<String> {
-    let mut cargo = process::cargo(&["run", "--quiet", "--package", "whimbrel-cli", "--"]);
-    process::output(cargo.args(args))
+    let mut command = match std::env::var_os("WHIMBREL_COMMAND") {
+        Some(program) => Command::new(program),
+        None => process::cargo(&["run", "--quiet", "--package", "whimbrel-cli", "--"]),
+    };
+    process::output(command.args(args).current_dir(root()))
 }
 
 pub(crate) fn read(path: &Path) -> Outcome<Option<String>> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::{Outcome, process, root};
+use crate::{Outcome, generate, root};
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 430.0;
@@ -37,16 +37,7 @@ struct Story {
 pub(crate) fn demo() -> Outcome<String> {
     let folder = tempfile::tempdir().map_err(|e| format!("no folder for the demo's results: {e}"))?;
     let out = folder.path().display().to_string();
-    process::output(&mut process::cargo(&[
-        "run",
-        "--quiet",
-        "--package",
-        "whimbrel-cli",
-        "--",
-        "demo",
-        "--out",
-        &out,
-    ]))?;
+    generate::whimbrel(&["demo", "--out", &out])?;
     let mut files = Vec::new();
     find_events(folder.path(), &mut files)?;
     let mut stories = Vec::new();
