@@ -94,7 +94,12 @@ fn a_transfer_continues_when_the_primary_path_fails() {
 fn failure_and_recovery_of_a_path_are_reported_by_both_ends() {
     let dir = tempfile::tempdir().unwrap();
     // The path is probed again within 0.6 s, long before the transfer ends.
-    let times = ["hb_interval=200 ms", "rto_initial=400 ms", "rto_min=100 ms", "rto_max=400 ms"];
+    let times = [
+        "hb_interval=200 ms",
+        "rto_initial=400 ms",
+        "rto_min=100 ms",
+        "rto_max=400 ms",
+    ];
     let transfer = begin(dir.path(), &times.map(|time| ["--set", time]).concat());
     transfer.wait_for(2 << 20);
     transfer.networks[0].cut(true);
