@@ -344,7 +344,10 @@ fn compile(batch: &[(usize, Fault)]) -> Outcome {
         let mut command = process::cargo(&["check", "--quiet", "--tests", "--package", &package]);
         command
             .current_dir(copy_folder())
-            .env("CARGO_TARGET_DIR", root().join("target"));
+            .env("CARGO_TARGET_DIR", root().join("target"))
+            // Cargo gives the packages of a workspace other file names if a program starts the compiler. Otherwise the copy's packages
+            // would have those of the workspace itself, and `cargo check` could take one for the other.
+            .env("RUSTC_WORKSPACE_WRAPPER", "env");
         process::run(&mut command)?;
     }
     Ok(())

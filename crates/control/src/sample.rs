@@ -31,13 +31,13 @@ pub struct AckSample {
     pub newest: Seq,
     /// The position of the next new packet.
     pub next: Seq,
-    /// Round-trip time of the newest packet acknowledged, if it was sent only once. Acknowledgements may return on several paths: it
-    /// is less the time by which the way back of this one is longer than the fastest.
+    /// Round-trip time of the newest packet acknowledged, if it was sent only once. If acknowledgements return on several paths, the time
+    /// by which this return path is slower than the fastest one is subtracted: changes of the rest are queueing.
     pub rtt: Option<Span>,
     /// Smoothed round-trip time, if measured.
     pub srtt: Option<Span>,
-    /// Shortest round-trip time seen, if measured. If acknowledgements return on several paths: the mean of the shortest ones on the ways
-    /// that the recent acknowledgements took.
+    /// Round-trip time without queueing, if measured: the shortest one seen. If acknowledgements return on several paths, each has its own
+    /// shortest one, and this is their mean over the recent acknowledgements: rate times this is what the path holds. It may exceed `rtt`.
     pub min_rtt: Option<Span>,
     /// Bytes delivered on the path so far, including this acknowledgement.
     pub delivered: u64,
@@ -140,7 +140,7 @@ pub struct LossEvent {
     pub flight_before: u64,
     /// Smoothed round-trip time, if measured.
     pub srtt: Option<Span>,
-    /// Shortest round-trip time seen, if measured.
+    /// Round-trip time without queueing, if measured, as in [`AckSample::min_rtt`].
     pub min_rtt: Option<Span>,
 }
 
@@ -184,7 +184,7 @@ pub struct MarkEvent {
     pub flight: u64,
     /// Smoothed round-trip time, if measured.
     pub srtt: Option<Span>,
-    /// Shortest round-trip time seen, if measured.
+    /// Round-trip time without queueing, if measured, as in [`AckSample::min_rtt`].
     pub min_rtt: Option<Span>,
     /// Whether the mark may reduce the window, because the window has not been reduced for this window of data.
     pub reduces: bool,

@@ -131,7 +131,7 @@ impl Association {
             next: self.sender.outstanding.next_position(index),
             flight: self.sender.outstanding.flight(index),
             srtt: path.rtt.srtt(),
-            min_rtt: path.rtt.min_rtt(),
+            min_rtt: path.unqueued_rtt(),
             reduces,
         };
         path.control.on_mark(&mark, CouplingLimits::reduced(coupled));

@@ -404,3 +404,28 @@ impl Association {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use whimbrel_control::Time;
+
+    use super::super::testing;
+    use super::*;
+
+    #[test]
+    fn the_failure_of_a_path_ends_the_penalties_of_the_others() {
+        let mut association = testing::association(2);
+        let (fast, slow) = (PathId(0), PathId(1));
+        testing::with_context(Time::ZERO, |ctx| {
+            for path in [fast, slow] {
+                association.set_path_state(ctx, path, PathState::Active);
+                association.paths[path].control.penalise();
+            }
+            let [of_fast, of_slow] = [fast, slow].map(|path| association.paths[path].control.ssthresh());
+            assert!(of_slow < u64::MAX);
+            association.set_path_state(ctx, fast, PathState::PotentiallyFailed);
+            assert_eq!(association.paths[slow].control.ssthresh(), u64::MAX);
+            assert_eq!(association.paths[fast].control.ssthresh(), of_fast, "the others wait for it still");
+        });
+    }
+}

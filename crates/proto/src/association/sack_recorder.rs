@@ -168,3 +168,40 @@ impl SackRecorder<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing;
+    use super::*;
+
+    #[test]
+    fn the_shortest_time_of_the_same_return_path_decides_what_can_have_arrived() {
+        let ms = |tenths: u64| Span::from_micros(tenths * 100);
+        let mut association = testing::association(2);
+        let (own, fast) = (PathId(0), PathId(1));
+        let path = &mut association.paths[own];
+        path.rtt.on_sample(ms(176));
+        path.comparable(fast, ms(176));
+        path.comparable(own, ms(274));
+        let sent_at = Time::ZERO + Span::from_secs(1);
+        let mut recorder = SackRecorder {
+            paths: &mut association.paths,
+            trace: &mut Trace::default(),
+            now: sent_at + ms(230),
+            association: AssocId::ANY,
+            lost: &mut Vec::new(),
+            rates: None,
+            arrived_on: Some(own),
+            arrival: None,
+            echoes: &[],
+            overtaken: false,
+        };
+        // The copy was sent 23 ms ago: nothing that was acknowledged on its own path was in less than 27.4 ms.
+        assert!(recorder.is_too_recent(0, sent_at));
+        recorder.arrived_on = Some(fast);
+        assert!(!recorder.is_too_recent(0, sent_at));
+        recorder.arrived_on = Some(own);
+        recorder.now = sent_at + ms(280);
+        assert!(!recorder.is_too_recent(0, sent_at));
+    }
+}

@@ -243,8 +243,8 @@ impl Path {
         }
     }
 
-    /// Records a round-trip time whose acknowledgement returned on this path, and returns what it would have been on the fastest way
-    /// back.
+    /// Records a round-trip time whose acknowledgement returned on this path, and returns what it would have been on the fastest return
+    /// path.
     pub(crate) fn comparable(&mut self, from: PathId, rtt: Span) -> Span {
         self.returns.get_or_insert_default().comparable(from, rtt)
     }

@@ -17,7 +17,7 @@ pub(crate) struct Returns {
 }
 
 impl Returns {
-    /// Records a round-trip time, and returns what it would have been if the acknowledgement had returned on the fastest way.
+    /// Records a round-trip time, and returns what it would have been if the acknowledgement had returned on the fastest return path.
     pub(crate) fn comparable(&mut self, from: PathId, rtt: Span) -> Span {
         if self.least.len() <= from.index() {
             self.least.resize(from.index() + 1, Span::MAX);
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_time_above_the_shortest_of_the_same_way_remains() {
+    fn only_the_time_above_the_shortest_of_the_same_return_path_remains() {
         let ms = Span::from_millis;
         let mut returns = Returns::default();
         assert_eq!(returns.comparable(PathId(0), ms(30)), ms(30));
@@ -63,5 +63,20 @@ mod tests {
         // A queue of 5 ms.
         assert_eq!(returns.comparable(PathId(0), ms(35)), ms(25));
         assert_eq!(returns.comparable(PathId(1), ms(25)), ms(25));
+    }
+    #[test]
+    fn the_mean_follows_the_return_paths_of_recent_acknowledgements() {
+        let ms = Span::from_millis;
+        let mut returns = Returns::default();
+        assert_eq!(returns.mean(), None);
+        returns.comparable(PathId(1), ms(20));
+        assert_eq!(returns.mean(), Some(ms(20)));
+        returns.comparable(PathId(0), ms(28));
+        assert_eq!(returns.mean(), Some(ms(21)));
+        for _ in 0..100 {
+            // A queue of 10 ms does not count.
+            returns.comparable(PathId(0), ms(38));
+        }
+        assert!(returns.mean().is_some_and(|mean| mean > ms(27) && mean <= ms(28)), "{returns:?}");
     }
 }

@@ -401,9 +401,9 @@ fn early_timeouts_on_one_path_do_not_reduce_the_window_of_the_other() {
 }
 
 #[test]
-fn the_failure_of_a_fast_way_back_does_not_look_like_a_queue() {
+fn the_failure_of_a_fast_return_path_does_not_look_like_a_queue() {
     // SACKs return on the path of the last data. Those on the fast path overtake the others; once it has failed, acknowledgements take 10 ms
-    // longer, and each random loss would be judged congestion: 6 Mbit/s.
+    // longer, and each random loss would be judged congestion: 3 to 5 Mbit/s.
     let mut config: SimConfig = pair(Rate::from_mbps(1), Span::ZERO, 5);
     let mut wide = link("wide".to_owned(), ["a", "b"], Path(93_000, Span::from_millis(27), 71));
     wide.loss = LossConfig::Bernoulli { rate: 0.012 }.into();

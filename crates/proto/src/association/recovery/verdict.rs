@@ -29,7 +29,7 @@ pub(in super::super) struct LostTogether {
 impl Association {
     /// Returns the event of a loss on a path, for the parts.
     pub(in super::super) fn loss_event(&self, now: Time, index: PathId, lost: &LostTogether) -> LossEvent {
-        let rtt = &self.paths[index].rtt;
+        let path = &self.paths[index];
         LossEvent {
             now,
             signal: lost.signal,
@@ -41,8 +41,8 @@ impl Association {
             label: lost.tsn.0,
             next: self.sender.outstanding.next_position(index),
             flight_before: lost.flight_before,
-            srtt: rtt.srtt(),
-            min_rtt: rtt.min_rtt(),
+            srtt: path.rtt.srtt(),
+            min_rtt: path.unqueued_rtt(),
         }
     }
 
