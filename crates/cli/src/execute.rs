@@ -170,7 +170,7 @@ fn announce(scenario: &Scenario, destination: Option<&Destination>, part: Part, 
     let recorded = estimate.recorded();
     if recorded >= MUCH {
         note(format_args!(
-            "records up to {} of {} (packets {}, events {}, series {}); the table `record` of the scenario selects less",
+            "records up to {} of {} (packets {}, events {}, series {}); to record less, change the table `record` of the scenario",
             bytes(recorded),
             count(estimate.recording, "run"),
             bytes(estimate.packets),
