@@ -7,7 +7,9 @@ use whimbrel_lab::{Asked, why};
 
 use crate::output::{EXIT_CODES, WRONG_USE, exit, fail, print};
 
-/// Explain the fate of a packet: when it was sent, whether, where and why the network dropped it, and what the transport did
+/// Print what happened to one packet of a recorded run
+///
+/// Prints when the packet was sent, whether, where and why the network dropped it, and what the transport did.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {
