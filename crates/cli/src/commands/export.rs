@@ -13,7 +13,7 @@ use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, print};
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {
-    /// A folder with events.jsonl, or a folder of results with exactly one recorded run
+    /// A folder that contains exactly one recorded run, with events.jsonl
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     #[command(flatten)]

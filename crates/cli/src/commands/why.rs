@@ -13,7 +13,7 @@ use crate::output::{EXIT_CODES, WRONG_USE, exit, fail, print};
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {
-    /// A folder with packets.pcapng, and events.jsonl if it was recorded
+    /// A folder that contains exactly one recorded run: packets.pcapng, and events.jsonl if it was recorded
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     /// The packet: its number in packets.pcapng, as in Wireshark, or tsn=N for the first packet with this TSN
