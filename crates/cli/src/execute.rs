@@ -17,7 +17,7 @@ pub(crate) struct Common {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
     /// Print one JSON object instead of the table: {"scenario", "points": [{"params", "metrics": {NAME: {"mean", "ci95",
-    /// "n"}}, "flows": {NAME: {the same}}}], "runs": [{"seed", "params", "wall_s", "packet_hops", "events"}]}
+    /// "n"}}, "flows": {NAME: {as "metrics"}}}], "runs": [{"seed", "params", "wall_s", "packet_hops", "events"}]}
     #[arg(long)]
     pub(crate) json: bool,
     /// Print only errors to standard error
@@ -33,8 +33,9 @@ pub(crate) struct ViewArgs {
     /// Show these metrics instead of the default ones, separated by commas; `whimbrel metrics` lists them
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     metric: Vec<String>,
-    /// Axes of the sweep to show as columns, separated by commas. The last component of a dotted name is enough: `rate` for `loss.rate`.
-    /// `flow` and `metric` are axes too. The other axes become rows. Default: the last axis; with only one axis, the metrics
+    /// Swept fields (axes) to show as columns, separated by commas. The last component of a dotted name is enough: `rate` for
+    /// `loss.rate`. `flow` and `metric` are axes too. The other axes become rows. Default: the last swept field; if there is only one,
+    /// the metrics
     #[arg(long, value_name = "AXIS", value_delimiter = ',')]
     by: Vec<String>,
 }
@@ -170,7 +171,7 @@ fn announce(scenario: &Scenario, destination: Option<&Destination>, part: Part, 
     let recorded = estimate.recorded();
     if recorded >= MUCH {
         note(format_args!(
-            "records up to {} of {} (packets {}, events {}, series {}); the table `record` of the scenario selects less",
+            "records up to {} of {} (packets {}, events {}, series {}); to record less, change the table `record` of the scenario",
             bytes(recorded),
             count(estimate.recording, "run"),
             bytes(estimate.packets),

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Multi-homed SCTP (RFC 9260): simulates scenarios, compares transport schemes, sends files over UDP, emulates links
+/// A multi-homed SCTP (RFC 9260) stack: simulate scenarios, compare transport schemes, send files over UDP, emulate links
 #[derive(Parser, Debug)]
 #[command(name = "whimbrel", version, max_term_width = 100, after_help = output::EXIT_CODES)]
 struct Cli {
@@ -25,27 +25,19 @@ struct Cli {
     command: Command,
 }
 
+// A variant without a comment has the description of its arguments; a comment here would hide the second paragraph from `--help`.
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Send a file over two simulated radio links and write all recorded files
     Demo(commands::demo::Args),
     /// Run a scenario: every point of its sweep with every seed
     Run(commands::run::Args),
-    /// Print the tables of saved results
     Show(commands::show::Args),
-    /// Write a report of saved results: one HTML file with tables and figures
     Report(commands::report::Args),
-    /// Draw figures of saved results as SVG files, with --pdf also as PDF files
     Plot(commands::plot::Args),
-    /// Explain the fate of a packet in saved results
     Why(commands::why::Args),
-    /// Write the events of a recorded run for other viewers: Perfetto, qvis
     Export(commands::export::Args),
-    /// Merge the parts of a sweep
     Merge(commands::merge::Args),
-    /// List the metrics: their names, their definitions, and the time they cover
     Metrics(commands::metrics::Args),
-    /// Repeat the runs of a manifest.json, and compare the files
     Rerun(commands::rerun::Args),
     /// Run studies that check published claims
     Study(commands::study::Args),
@@ -59,19 +51,12 @@ enum Command {
     Send(commands::send::Args),
     /// Receive files and folders over SCTP from `whimbrel send`
     Recv(commands::recv::Args),
-    /// Measure the rate between two hosts, in total and on each path
     Perf(commands::perf::Args),
-    /// Measure round-trip time, jitter and loss of each path
     Ping(commands::ping::Args),
-    /// Carry TCP connections, UDP datagrams and IP packets over all paths of one association
     Tunnel(commands::tunnel::Args),
-    /// Return every message to its sender; a server for `whimbrel ping` and `whimbrel perf`
     Echo(commands::echo::Args),
-    /// Forward packets of real programs through the links of a scenario, in real time
     Emulate(commands::emulate::Args),
-    /// Print the completions of this command for a shell
     Completions(commands::completions::Args),
-    /// Write man pages of all commands into a folder
     Man(commands::completions::ManArgs),
     /// Run a program in a namespace of an emulation; `emulate` uses it
     #[command(name = "emulate-enter", hide = true)]

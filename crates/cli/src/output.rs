@@ -11,7 +11,7 @@ pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0    done
   1    a run failed, or its results could not be written
-  2    wrong use: arguments, scenario, or output folder; nothing was run
+  2    error in the arguments, the scenario or the output folder; nothing was run
   130  interrupted (Ctrl-C); complete runs are kept
 send, recv, perf, ping, echo, tunnel and emulate have other exit codes; see their help.";
 

@@ -86,7 +86,7 @@ struct Entry {
 static SCHEMES: &[Entry] = &[
     Entry {
         name: "standard",
-        summary: "Every loss is congestion.",
+        summary: "RFC 9260: every loss is treated as congestion.",
         source: "RFC 9260 §7",
         parts: SchemeParts::default,
     },
@@ -134,7 +134,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "jsctp",
-        summary: "Filtered jitter ratio, and bandwidth estimated from the receiver's timestamps.",
+        summary: "A loss is judged by the filtered jitter ratio; the window follows the bandwidth estimated from the receiver's timestamps.",
         source: "Chen et al. 2011, Algorithms 1 and 2",
         parts: || SchemeParts {
             discriminator: DiscriminatorSpec::Jitter(Default::default()),
@@ -145,7 +145,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "jsctp-no-tabe",
-        summary: "Filtered jitter ratio; congestion halves the window.",
+        summary: "A loss is judged by the filtered jitter ratio; congestion halves the window.",
         source: "Chen et al. 2011, 3.1",
         parts: || SchemeParts {
             discriminator: DiscriminatorSpec::Jitter(Default::default()),
@@ -155,7 +155,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "jtcp",
-        summary: "Jitter ratio of each window as it is; congestion halves the window.",
+        summary: "A loss is judged by the jitter ratio of each window, unfiltered; congestion halves the window.",
         source: "Wu and Chen 2004",
         parts: || SchemeParts {
             discriminator: DiscriminatorSpec::Jitter(JitterParameters::jtcp()),
@@ -165,7 +165,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "jersey",
-        summary: "Congestion warnings, and the bandwidth estimated from acknowledgements.",
+        summary: "A loss is judged by congestion warnings; the window follows the bandwidth estimated from acknowledgements.",
         source: "Xu, Tian and Ansari 2004",
         parts: || SchemeParts {
             discriminator: DiscriminatorSpec::Warning(Default::default()),
@@ -181,7 +181,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "new-jersey",
-        summary: "Congestion warnings, and bandwidth estimated from the receiver's timestamps.",
+        summary: "A loss is judged by congestion warnings; the window follows the bandwidth estimated from the receiver's timestamps.",
         source: "Xu, Tian and Ansari 2005",
         parts: || SchemeParts {
             discriminator: DiscriminatorSpec::Warning(Default::default()),
@@ -216,7 +216,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "veno-tabe",
-        summary: "Veno's discriminator, TCP Jersey's window with a memory, early retransmit; needs neither ECN nor timestamps.",
+        summary: "Veno's discriminator, TCP Jersey's window with a memory of bandwidth estimates, early retransmit; needs neither ECN nor timestamps.",
         source: "a mix of Fu and Liew 2003 with Xu, Tian and Ansari 2004",
         parts: || SchemeParts {
             discriminator: veno_by_share(),
@@ -246,7 +246,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "cubic",
-        summary: "CUBIC with HyStart++, and recovery as kernels have it today.",
+        summary: "CUBIC with HyStart++, multiple fast retransmit, early retransmit and tail-loss probe.",
         source: "RFC 9438, RFC 9406",
         parts: || SchemeParts {
             window: WindowSpec::Cubic(Default::default()),
@@ -267,7 +267,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "bbr1",
-        summary: "BBR version 1: a model of bandwidth and round-trip time, paced, blind to loss.",
+        summary: "BBR version 1: a model of bandwidth and round-trip time that losses do not change, paced.",
         source: "draft-cardwell-iccrg-bbr-congestion-control-00",
         parts: || SchemeParts {
             window: WindowSpec::Bbr1(Default::default()),
@@ -278,7 +278,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "whimbrel",
-        summary: "CUBIC; a loss counts as congestion where losses are more frequent than at lower delays.",
+        summary: "CUBIC; a loss is congestion if losses are more frequent at its delay than at lower delays.",
         source: "Whimbrel",
         parts: || SchemeParts {
             discriminator: DiscriminatorSpec::Hazard(Default::default()),
@@ -299,7 +299,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "prague",
-        summary: "DCTCP in the manner of TCP Prague: paced, and fair to longer paths.",
+        summary: "DCTCP as in TCP Prague: paced, and with less advantage for paths with short round-trip times.",
         source: "draft-briscoe-iccrg-prague-congestion-control",
         parts: || SchemeParts {
             window: WindowSpec::Dctcp(DctcpParameters::prague()),
@@ -335,7 +335,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "a-sctp",
-        summary: "A-SCTP: rising numbers of gap ack blocks and duplicates send data to the co-primary path.",
+        summary: "A-SCTP: data moves to the co-primary path if the numbers of gap ack blocks and duplicate TSNs keep rising.",
         source: "Pongaliur 2005, 4",
         parts: || SchemeParts {
             path_policy: PathPolicySpec::GapTrend(Default::default()),
@@ -355,7 +355,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "qa-sctp",
-        summary: "QA-SCTP: a path fails by the cost of its timeouts in a cycle, and measurements of idle paths find the best one.",
+        summary: "QA-SCTP: a path fails if its timeouts cost too much in a cycle of packets; probes measure the idle paths to find the best one.",
         source: "Pan et al. 2010, 4",
         parts: || SchemeParts {
             path_policy: PathPolicySpec::QaSctp(Default::default()),
@@ -364,7 +364,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "ipcc",
-        summary: "IPCC-SCTP: each path by its own sequence numbers; new data on all of them in order.",
+        summary: "IPCC-SCTP: separate sequence numbers and congestion control for each path; new data fills the paths in order.",
         source: "Ye 2004, 6.4, 6.5.2",
         parts: || SchemeParts {
             retransmit_path: RetransmitPath::Alternate,
@@ -401,7 +401,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "cmt-rpv2",
-        summary: "CMT-SCTP with resource pooling: fair where the paths share a bottleneck; buffers split.",
+        summary: "CMT-SCTP with resource pooling, for fairness if the paths share a bottleneck, and with split buffers.",
         source: "Dreibholz et al. 2011",
         parts: || SchemeParts {
             coupling: CouplingSpec::Rpv2(Default::default()),
@@ -411,7 +411,7 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "multipath",
-        summary: "veno-tabe on each path, new data where it arrives first, and bad paths left after one timeout.",
+        summary: "veno-tabe on each path; new data takes the path on which it arrives first; data leaves a path after one timeout.",
         source: "Whimbrel",
         parts: || SchemeParts {
             discriminator: veno_by_share(),

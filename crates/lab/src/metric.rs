@@ -44,7 +44,7 @@ macro_rules! metrics {
 
 metrics! {
     Goodput false "goodput_mbps" "goodput, Mbit/s"
-        "user data delivered once, per second of the measurement window in which the flow ran";
+        "user data delivered, each byte counted once, divided by the time that the flow ran within the measurement window";
     Completion false "completion_s" "completion, s"
         "time from a flow's start to the delivery of its last byte, for finite flows; for a run, the longest of them";
     DelayMean false "delay_mean_ms" "delay mean, ms" "time from a message's creation to its delivery, mean";
@@ -83,9 +83,9 @@ metrics! {
     Strength false "congestion_strength" "strength of congestion"
         "mean of the jitter ratio at congestion losses over its threshold k / cwnd: 1 or more is judged congestion";
     UnnecessaryReductions false "unnecessary_reductions" "unnecessary reductions"
-        "number of times that a loss reduced the window although no packet had been lost to congestion";
+        "number of times that losses reduced the window although none of them was a congestion loss";
     MissedCongestion false "missed_congestion" "missed congestion"
-        "number of times that a loss was judged a transmission loss although a packet had been lost to congestion";
+        "number of times that losses were judged transmission losses although one of them was a congestion loss";
     AirTime false "air_time_s" "air time, s"
         "air time of a flow's frames, including RTS, CTS, ACK and every hop and attempt";
     TrRatio false "tr_ratio" "T-R ratio" "bytes of IP packets sent by both ends over bytes of user data delivered";

@@ -20,12 +20,12 @@ const MAX_TIME: f64 = 3600.0;
 
 /// Return every message to its sender; a server for `whimbrel ping` and `whimbrel perf`
 ///
-/// A message may have 1 MiB. While a peer does not read what is returned to it, nothing more is read from it.
+/// The maximum size of a message is 1 MiB. The server stops reading from a peer that does not read the returned messages.
 #[derive(clap::Args, Debug)]
 #[command(after_help = format!("{SECURITY}\n{EXIT_CODES}"))]
 pub(crate) struct Args {
-    /// Local addresses to listen on, each an IP address with or without a UDP port (9899); 0.0.0.0 means all IPv4 addresses of this
-    /// host, `[::]` all IPv4 and IPv6 addresses
+    /// Local addresses to listen on, each an IP address, with a UDP port unless it is 9899. 0.0.0.0 means all IPv4
+    /// addresses of this host, `[::]` all IPv4 and IPv6 addresses
     #[arg(long, value_name = "ADDR", value_delimiter = ',', required = true, value_parser = address::parse_listen)]
     listen: Vec<SocketAddr>,
     /// End after one association with a message

@@ -21,41 +21,43 @@ Examples:
   whimbrel emulate two-radios.toml --shell phone
   whimbrel emulate two-radios.toml --udp
 
-Exit codes, as of env and timeout:
-  0    done: the duration is over, or Ctrl-C without a program
-  124  the machine was too slow: packets were later than --late allows, or lost before they were read
-  125  the emulation failed, or wrong use: arguments, scenario, privileges, or addresses
+Exit codes (codes of the emulator as in env and timeout):
+  0    done: the duration is over, or Ctrl-C while no program was running
+  124  the machine was too slow: packets were later than --late allows, or were lost before the \
+emulator read them
+  125  the emulation failed; or an error in the arguments, scenario, privileges or addresses
   126  the program cannot be executed
   127  the program does not exist
   130  Ctrl-C while programs were running
-Otherwise the emulator returns the exit code of the program after --, or the first exit code of the --run commands that is not 0;
-128 + N means that signal N ended it. It takes precedence over 124. The report (--json, emulation.json) has both: `exit_code`, which
-is null without a program, and `too_slow`. After 125 there is no report on standard output.";
+Otherwise the exit code is that of the program after --, or else the first one of the --run commands that \
+is not 0; 128 + N means that signal N ended the program. These codes take precedence over 124. The report \
+(--json, emulation.json) has both: `exit_code`, which is null without a program, and `too_slow`. After 125 \
+there is no report on standard output.";
 
 /// The emulator itself has failed, or was used wrongly: a code that programs rarely use.
 pub(crate) const FAILED_ITSELF: u8 = 125;
 
-/// Run programs in the network of a scenario, in real time
+/// Run real programs over the links of a scenario, in real time
 ///
-/// Each node is a network namespace, each end of a link a network device in it (needs root). Any program runs there unchanged; its
-/// packets pass through the links, queues, losses, schedules and traces of the scenario. Without a program, the commands that enter
-/// the nodes are printed. With --udp, no privileges are needed: the ends of one flow are programs that send to the emulator instead
-/// of the receiver, and the network's time starts with the first packet.
+/// Each node is a network namespace, and each end of a link is a network device in it (needs root). Any program runs there unchanged.
+/// Its packets pass through the links, queues, losses, schedules and traces of the scenario. Without a program, the command prints how
+/// to enter the nodes. With --udp, no privileges are needed: the ends of one flow are programs that send to the emulator instead of
+/// the receiver, and the scenario's time starts with the first packet.
 #[derive(clap::Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// The scenario file
     pub(super) file: PathBuf,
-    /// The node at which the program after -- runs. The emulation ends with that program
+    /// The node at which the program after -- runs. The emulation ends when the program ends
     #[arg(long, value_name = "NODE", conflicts_with_all = ["udp", "shell"], requires = "program")]
     pub(super) at: Option<String>,
-    /// Run a command of the shell at a node, beside the others: --run 'server: iperf3 -s'. May be repeated
+    /// Run a shell command at a node, in addition to other programs: --run 'server: iperf3 -s'. May be repeated
     #[arg(long, value_name = "NODE: COMMAND", conflicts_with = "udp", value_parser = parse_run)]
     pub(super) run: Vec<(String, String)>,
-    /// Run a shell at a node. The emulation ends with it
+    /// Run a shell at a node. The emulation ends when the shell ends
     #[arg(long, value_name = "NODE", conflicts_with = "udp")]
     pub(super) shell: Option<String>,
-    /// Beginning of the names of the namespaces: NAME-NODE. Emulations at the same time need different names
+    /// Prefix of the names of network namespaces: NAME-NODE. Simultaneous emulations need different prefixes
     #[arg(long, value_name = "NAME", conflicts_with = "udp", default_value = "whimbrel")]
     pub(super) name: String,
     /// Write links.csv, results.csv, packets.pcapng, events.jsonl, manifest.json and the other files of `run` into this folder, and
@@ -68,20 +70,20 @@ pub(crate) struct Args {
     /// Use UDP sockets, which need no privileges
     #[arg(long)]
     pub(super) udp: bool,
-    /// The flows of the scenario that programs replace; all others are simulated. Default: all flows except those of kind udp. With
-    /// --udp: the flow whose ends are programs; required if the scenario has several flows
+    /// The flows of the scenario that real programs replace; the others are simulated. Default: all flows except those of kind udp.
+    /// With --udp: one flow, whose two ends are programs; required if the scenario has several flows
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(super) flow: Vec<String>,
-    /// With --udp: addresses of the receiving program: one for each link at the receiver's node that the flow uses. Default: 127.0.2.1,
+    /// With --udp: addresses of the receiving program, one for each of the receiver's links that the flow uses. Default: 127.0.2.1,
     /// 127.0.2.2, ... with UDP port 9899
     #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = address::parse_peer, requires = "udp")]
     pub(super) to: Vec<SocketAddr>,
-    /// With --udp: addresses that sending programs use instead. Default: the IP addresses in --to with UDP port 9900. SCTP with several
-    /// addresses needs the same IP addresses as in --to. Port 0 selects a free port
+    /// With --udp: addresses of the emulator, to which sending programs send instead of those in --to. Default: the IP addresses in --to
+    /// with UDP port 9900. SCTP with several addresses needs the same IP addresses as in --to. Port 0 selects a free port
     #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = parse_listen, requires = "udp")]
     pub(super) listen: Vec<SocketAddr>,
-    /// With --udp: IP addresses of sending programs: one for each link at the sender's node that the flow uses. Default: 127.0.1.1, 127.0.1.2,
-    /// ...
+    /// With --udp: IP addresses of sending programs, one for each of the sender's links that the flow uses. Default: 127.0.1.1,
+    /// 127.0.1.2, ...
     #[arg(long, value_name = "IP", value_delimiter = ',', requires = "udp")]
     pub(super) from: Vec<IpAddr>,
     /// Seed of random losses and delays. Default: the scenario's
@@ -90,10 +92,10 @@ pub(crate) struct Args {
     /// Change a field, given by its dotted path: --set link.wifi.loss.rate=0.01
     #[arg(long, value_name = "KEY=VALUE")]
     pub(super) set: Vec<String>,
-    /// End after this time. Default: at Ctrl-C
+    /// End after this time. Default: no limit
     #[arg(long, value_name = "TIME")]
     pub(super) duration: Option<Span>,
-    /// Permitted delay of a packet after the time at which it is due. If more than 1 % of packets are later, the exit code is 124
+    /// Maximum time by which a packet may leave later than computed. If more than 1 % of the packets exceed it, the exit code is 124
     #[arg(long, value_name = "TIME", default_value = "1 ms")]
     pub(super) late: Span,
     /// Write this file when the emulator is ready: a JSON object with the namespaces and addresses {"nodes": {NAME: {"namespace",

@@ -7,16 +7,18 @@ use whimbrel_lab::{ExportError, ExportFormat, export};
 
 use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, print};
 
-/// Write the events of a recorded run in the format of another viewer, and print the names of the files
+/// Write the events of a recorded run for other viewers: Perfetto, qvis
+///
+/// Prints the names of the files.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {
-    /// A folder with events.jsonl, or with a single recorded run below it
+    /// A folder that contains exactly one recorded run, with events.jsonl
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     #[command(flatten)]
     format: Format,
-    /// The folder for the files; by default that of events.jsonl
+    /// The folder for the files. Default: the folder of events.jsonl
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

@@ -10,11 +10,13 @@ use crate::commands::show::{Saved, load};
 use crate::execute::{ViewArgs, print_results};
 use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, note};
 
-/// Merge the parts of a sweep that were run with `run --part`, or incomplete results of the same sweep
+/// Merge results of one sweep from several folders
+///
+/// Merges the results of `run --part`, or incomplete results of the same sweep.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {
-    /// Folders with results of the same scenario with the same changes
+    /// Folders with results of the same scenario with the same --set options
     #[arg(required = true, value_name = "DIR")]
     folders: Vec<PathBuf>,
     /// The folder to write
@@ -23,7 +25,7 @@ pub(crate) struct Args {
     /// Replace the results of an earlier run in that folder
     #[arg(long)]
     replace: bool,
-    /// Print only errors
+    /// Print only errors to standard error
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]

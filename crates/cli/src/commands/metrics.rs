@@ -8,7 +8,9 @@ use whimbrel_lab::metrics;
 
 use crate::output::{exit, print};
 
-/// List the metrics: their names in files and for --metric, their definitions, and the time they cover
+/// List the metrics: name, definition, and the time that each covers
+///
+/// The names are those in result files and for --metric.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// Print a Markdown table

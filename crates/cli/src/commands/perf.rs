@@ -27,29 +27,29 @@ Examples:
 
 /// Measure the rate between two hosts, in total and on each path
 ///
-/// The client connects to a server, `whimbrel perf --server` or `whimbrel echo`, and sends messages for 10 s. Each interval is reported
-/// with the data, congestion window, round-trip time and losses of each path. Losses are DATA chunks declared lost, by the
-/// verdict of the scheme: congestion, transmission error, or unsure.
+/// The client connects to a server, `whimbrel perf --server` or `whimbrel echo`, and sends messages for 10 s. For each interval, the
+/// amount of data, congestion window, round-trip time and losses of each path are reported. Losses are the DATA chunks declared lost,
+/// by the verdict of the scheme: congestion, transmission error, or unsure.
 #[derive(clap::Args, Debug)]
 #[command(after_help = format!("{EXAMPLES}\n{SECURITY}\n{EXIT_CODES}"))]
 pub(crate) struct Args {
-    /// Addresses of the server: one or several of the same host, each an IP address or host name with or without a UDP port (9899)
+    /// Addresses of the server: one or several of the same host, each an IP address or host name, with a UDP port unless it is 9899
     #[arg(value_name = "ADDR", value_delimiter = ',', required_unless_present = "server", conflicts_with = "server", value_parser = address::parse_peer)]
     to: Vec<SocketAddr>,
-    /// Be the server. It serves until Ctrl-C
+    /// Run as the server, until Ctrl-C
     #[arg(long, requires = "listen")]
     server: bool,
-    /// Local addresses of the server, each an IP address with or without a UDP port (9899); 0.0.0.0 means all IPv4 addresses of this
-    /// host, `[::]` all IPv4 and IPv6 addresses
+    /// With --server: local addresses to listen on, each an IP address, with a UDP port unless it is 9899. 0.0.0.0 means all IPv4
+    /// addresses of this host, `[::]` all IPv4 and IPv6 addresses
     #[arg(long, value_name = "ADDR", value_delimiter = ',', requires = "server", value_parser = address::parse_listen)]
     listen: Vec<SocketAddr>,
     /// With --server: end after one measurement
     #[arg(long, requires = "server")]
     once: bool,
-    /// With --server: the longest measurement that a client may ask for
+    /// With --server: maximum duration of a measurement that a client requests
     #[arg(long, value_name = "TIME", default_value = "1 h", value_parser = parse_time)]
     max_time: f64,
-    /// The server sends, this end receives
+    /// The server sends and this end receives
     #[arg(long, short = 'R', conflicts_with_all = ["server", "bidir"])]
     reverse: bool,
     /// Both ends send
@@ -61,7 +61,7 @@ pub(crate) struct Args {
     /// Size of a message in bytes, 1 to 1 MiB, such as 1400 or 64KiB
     #[arg(long, short = 'l', value_name = "SIZE", default_value = "8192", value_parser = parse_length)]
     length: u32,
-    /// How long data is sent, such as 30s or 2min
+    /// Time for which data is sent, such as 30s or 2min
     #[arg(long, short = 't', value_name = "TIME", default_value = "10 s", value_parser = parse_time)]
     time: f64,
     /// Send this amount on each association, such as 100MB, instead of sending for a time

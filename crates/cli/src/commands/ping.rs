@@ -24,8 +24,9 @@ const IP_HEADERS: (usize, usize) = (20, 40);
 const AUTH_CHUNK: usize = 8 + 32;
 
 const NOTES: &str = "\
-Any SCTP peer answers heartbeats; `whimbrel echo` and `whimbrel perf --server` are peers for this purpose. An answer that
-does not come is a loss in one of the directions. Answers return to the address that the heartbeat came from.
+The peer can be any SCTP endpoint that accepts associations, such as `whimbrel echo` or `whimbrel perf \
+--server`. A ping counts as lost if the heartbeat or its answer is lost. The peer sends the answer to the \
+source address of the heartbeat.
 ";
 
 const EXIT_CODES: &str = "\
@@ -41,24 +42,24 @@ Exit codes:
 
 /// Measure round-trip time, jitter and loss of each path
 ///
-/// Sends a HEARTBEAT on every path each interval (RFC 9260 section 8.3), until Ctrl-C or --count. Heartbeats are not repeated, so
-/// losses are those of the network.
+/// Sends one HEARTBEAT per interval on each path (RFC 9260 section 8.3), until Ctrl-C or --count. Heartbeats are not retransmitted, so
+/// the losses are those of the network.
 #[derive(clap::Args, Debug)]
 #[command(after_help = format!("{NOTES}\n{EXIT_CODES}"))]
 pub(crate) struct Args {
-    /// Addresses of the peer: one or several of the same host, each an IP address or host name with or without a UDP port (9899)
+    /// Addresses of the peer: one or several of the same host, each an IP address or host name, with a UDP port unless it is 9899
     #[arg(value_name = "ADDR", value_delimiter = ',', required = true, value_parser = address::parse_peer)]
     to: Vec<SocketAddr>,
     /// Number of pings on each path. Default: until Ctrl-C
     #[arg(long, short = 'c', value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
-    /// Time between pings, at least 2 ms. All paths together may have 16384 pings within --wait
+    /// Time between pings on a path, at least 2 ms. At most 16384 pings on all paths together may be sent within --wait
     #[arg(long, short = 'i', value_name = "TIME", default_value = "1 s", value_parser = parse_interval)]
     interval: Duration,
     /// Time to wait for answers after the last ping
     #[arg(long, short = 'W', value_name = "TIME", default_value = "2 s", value_parser = parse_wait)]
     wait: Duration,
-    /// Size of the IP packet in bytes, as far as the path's MTU allows. The smallest is 66, 20 more over IPv6 and 40 more with --key
+    /// Size of the IP packet in bytes, at most the path MTU. The minimum is 66; add 20 over IPv6 and 40 with --key
     #[arg(long, short = 's', value_name = "BYTES", default_value_t = 100, value_parser = clap::value_parser!(u16).range(66..))]
     size: u16,
     /// Print only the summary

@@ -7,24 +7,25 @@ use whimbrel_report::{Format, PlotOptions, Report};
 
 use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, count, exit, fail, note};
 
-/// Draw figures of saved results as SVG files, without a browser: metrics over the sweep with confidence bands, series and TSNs of
-/// recorded runs, figures of a study's claims
+/// Draw figures of saved results as SVG files, with --pdf also as PDF files
+///
+/// The figures are metrics over the sweep with confidence bands, time series and TSNs of recorded runs, and the claims of a study.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {
     /// A folder that `run --out`, `study run --out` (with the study's name) or `demo` has written
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The folder for figures; by default plots in that folder
+    /// The folder for the figures. Default: the folder plots in DIR
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Draw these metrics and nothing else, separated by commas; `whimbrel metrics` lists them
+    /// Draw only these metrics, separated by commas; `whimbrel metrics` lists them
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     metric: Vec<String>,
     /// The swept field on the x axis; the last part of its dotted name is enough. Default: the field with the most numeric values
     #[arg(long, value_name = "AXIS")]
     over: Option<String>,
-    /// Write PDF files as well. Their text is set in Helvetica, which the files do not contain
+    /// Write PDF files as well. The font, Helvetica, is not embedded
     #[arg(long)]
     pdf: bool,
     /// Print only errors to standard error

@@ -29,23 +29,24 @@ use crate::tui::Tui;
 const FAREWELL: &str = "the transfer is over";
 
 const NOTES: &str = "\
-A transfer that fails because the sender was killed or cannot be reached leaves a hidden file, .whimbrel-*.partial, from which a later transfer of
-the same file continues. Ctrl-C at either end, another content and a wrong digest discard it. It is removed after seven days, by the next
-receiver in the folder.
+If a transfer fails because the sender was killed or cannot be reached, the received part stays in a \
+hidden file, .whimbrel-*.partial. A later transfer of the same file continues from it. The part is \
+discarded after Ctrl-C at either end, if the file has changed, or if the digest is wrong. A receiver that \
+starts in the folder removes parts that are older than seven days.
 ";
 
 /// Receive files and folders over SCTP from `whimbrel send`
 #[derive(clap::Args, Debug)]
 #[command(after_help = format!("{NOTES}\n{SECURITY}\n{EXIT_CODES}"))]
 pub(crate) struct Args {
-    /// Folder for received files; created if it does not exist. `-` means standard output, for one file: data is written when it arrives,
-    /// before its digest is verified, and the exit code reports the result
+    /// Folder for received files; created if it does not exist. With `-`, one file is written to standard output: data is written when it
+    /// arrives, before the digest is verified, and the exit code reports the result of the verification
     dir: PathBuf,
-    /// Local addresses to listen on, each an IP address with or without a UDP port (9899); 0.0.0.0 means all IPv4 addresses of this
-    /// host, `[::]` all IPv4 and IPv6 addresses
+    /// Local addresses to listen on, each an IP address, with a UDP port unless it is 9899. 0.0.0.0 means all IPv4
+    /// addresses of this host, `[::]` all IPv4 and IPv6 addresses
     #[arg(long, value_name = "ADDR", value_delimiter = ',', required = true, value_parser = address::parse_listen)]
     listen: Vec<SocketAddr>,
-    /// End after one transfer: the first one with a valid header
+    /// End after the first transfer with a valid header
     #[arg(long)]
     once: bool,
     /// Replace existing files; by default they are kept and the transfer is refused

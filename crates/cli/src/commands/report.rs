@@ -7,15 +7,16 @@ use whimbrel_report::Report;
 
 use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, note};
 
-/// Write a report of saved results: one HTML file with summary, figures, tables and playback. It needs no network and opens from disk
-/// in a browser of 2023 or later
+/// Write a report of saved results: one HTML file with tables and figures
+///
+/// The file also has a summary and a playback of recorded runs. It needs no network, and opens from disk in a browser of 2023 or later.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {
     /// A folder that `run --out`, `study run --out` (with the study's name) or `demo` has written
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// The file to write; by default report.html in that folder
+    /// The file to write. Default: report.html in DIR
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Print only errors to standard error

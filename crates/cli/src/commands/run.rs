@@ -16,18 +16,18 @@ use crate::output::{EXIT_CODES, Outcome, exit, note, scenario_error, size};
 pub(crate) struct Args {
     /// The scenario file
     file: PathBuf,
-    /// Change a field, given by its dotted path; members of arrays are named: --set link.wifi.loss.rate=0.01. A field in the sweep
-    /// then has only this value
+    /// Change a field, given by its dotted path. An element of an array is given by its name: --set link.wifi.loss.rate=0.01. A swept
+    /// field then has only this value
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Runs of each point
+    /// Number of runs of each point, one per seed. Default: that of the scenario
     #[arg(long, value_name = "N")]
     seeds: Option<u32>,
-    /// The first seed
+    /// The first seed. Default: that of the scenario
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Write results.csv, results.parquet, links.csv, runs.jsonl, manifest.json, series.parquet, events.jsonl and packets.pcapng
-    /// into this folder; the table `record` of the scenario selects the last three. Without --out no files are written
+    /// into this folder; the table `record` of the scenario selects the runs for the last three. Without --out no files are written
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Replace the results of an earlier run in that folder
@@ -37,8 +37,8 @@ pub(crate) struct Args {
     /// interruption. Starts a new run if the folder is empty
     #[arg(long, requires = "out", conflicts_with = "replace")]
     resume: bool,
-    /// Run only a part of the runs, such as 2/4 for the second of four; `whimbrel merge` merges the parts. For sweeps beyond one
-    /// machine, `python -m whimbrel sweep` does the same on a Dask cluster (docs/howto/sweep-on-a-cluster.md)
+    /// Run only a part of the runs, such as 2/4 for the second of four; `whimbrel merge` merges the parts. For sweeps on several
+    /// machines, `python -m whimbrel sweep` runs the parts on a Dask cluster (docs/howto/sweep-on-a-cluster.md)
     #[arg(long, value_name = "N/PARTS", default_value_t = Part::ALL, hide_default_value = true)]
     part: Part,
     /// Write a report into that folder as well: report.html, as `whimbrel report` does

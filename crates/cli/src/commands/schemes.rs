@@ -8,7 +8,7 @@ use whimbrel_scenario::{Accounting, PartText, Scheme, families, scheme_snippet, 
 
 use crate::output::{EXIT_CODES, Outcome, WRONG_USE, exit, fail, print};
 
-/// List the schemes: named bundles of parts
+/// List the schemes, show the parts of a scheme, or list all parts
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
@@ -22,14 +22,14 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand, Debug)]
 enum Command {
-    /// Print a scheme as tables of a scenario file, to be copied and changed
+    /// Print a scheme as text for a scenario file
     Show {
         /// The scheme's name
         name: String,
     },
-    /// List the parts that schemes are made of, with their parameters
+    /// List the parts of schemes with their parameters, by slot
     Parts {
-        /// Only the part with this name, or the parts of this slot: discriminator, window, ...
+        /// Only the part with this name, or only the parts of this slot: discriminator, window, distribution, coupling or path_policy
         name: Option<String>,
     },
 }

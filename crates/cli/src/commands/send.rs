@@ -27,8 +27,9 @@ const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(10);
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(3);
 
 const NOTES: &str = "\
-If the transfer of a file fails because an end was killed or cannot be reached, the receiver keeps what it has. The same command, given
-again, continues there after both ends have compared SHA-256 digests of that part. Ctrl-C discards it, unless the receiver cannot be reached.
+If the transfer of a file fails because one end was killed or cannot be reached, the receiver keeps the \
+received part. If the same command is run again, both ends compare SHA-256 digests of this part, and the \
+transfer continues after it. After Ctrl-C the receiver discards the part, unless it cannot be reached.
 ";
 
 /// Send files and folders over SCTP to `whimbrel recv`
@@ -38,8 +39,8 @@ pub(crate) struct Args {
     /// Files and folders to send; `-` means standard input. A folder is sent under its own name, with its regular files and subfolders
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Addresses of `whimbrel recv`: one or several of the same host, each an IP address or host name with or without a UDP port
-    /// (9899)
+    /// Addresses of the receiver: one or several of the same host, each an IP address or host name, with a UDP port unless it is
+    /// 9899
     #[arg(long, value_name = "ADDR", value_delimiter = ',', required = true, value_parser = address::parse_peer)]
     to: Vec<SocketAddr>,
     /// File name at the receiver for the data read from standard input

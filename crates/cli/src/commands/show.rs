@@ -9,7 +9,9 @@ use whimbrel_scenario::Scenario;
 use crate::execute::{ViewArgs, print_results};
 use crate::output::{EXIT_CODES, Outcome, WRONG_USE, exit, fail, note, scenario_error};
 
-/// Print the tables of saved results, including those of runs in progress or interrupted
+/// Print the tables of saved results
+///
+/// Includes results of runs that are in progress or were interrupted.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {

@@ -59,7 +59,7 @@ struct RunArgs {
     /// Run all studies
     #[arg(long)]
     all: bool,
-    /// Run the short form: fewer seeds, shorter sweeps
+    /// Run the short form of each study, with fewer seeds and shorter sweeps
     #[arg(long)]
     quick: bool,
     /// Write study.json and, for each scenario, results.csv, results.parquet, links.csv and manifest.json into DIR/ID/
@@ -78,7 +78,7 @@ struct RunArgs {
     /// Store the outcome in the study's folder as results.json, for the summary of all studies
     #[arg(long, conflicts_with = "quick")]
     keep: bool,
-    /// Skip studies whose results.json is complete and newer than this program and the study, to continue an interrupted run
+    /// Continue an interrupted run: skip studies whose results.json is complete and newer than this program and the files of the study
     #[arg(long, requires = "keep")]
     resume: bool,
     /// Number of concurrent runs. Default: the number of processors. It does not affect the results

@@ -39,17 +39,24 @@ const IPV6_MTU: u16 = 1280;
 
 const NOTES: &str = "\
 Examples:
+  # TCP: server, client, program at the client
   whimbrel tunnel --server --listen 192.0.2.1,198.51.100.1 --allow localhost:22 --key key
-  whimbrel tunnel 192.0.2.1,198.51.100.1 --forward 2222:localhost:22 --key key      # then: ssh -p 2222 localhost
+  whimbrel tunnel 192.0.2.1,198.51.100.1 --forward 2222:localhost:22 --key key
+  ssh -p 2222 localhost
+  # UDP
   whimbrel tunnel --server --listen 192.0.2.1,198.51.100.1 --allow localhost:53/udp --key key
-  whimbrel tunnel 192.0.2.1,198.51.100.1 --forward 5353:localhost:53/udp --key key  # then: dig -p 5353 @localhost
+  whimbrel tunnel 192.0.2.1,198.51.100.1 --forward 5353:localhost:53/udp --key key
+  dig -p 5353 @localhost
+  # IP packets (root)
   whimbrel tunnel --server --listen 192.0.2.1,198.51.100.1 --tun 10.9.0.1/24 --key key
-  whimbrel tunnel 192.0.2.1,198.51.100.1 --tun 10.9.0.2/24 --key key                # then: ping 10.9.0.1
+  whimbrel tunnel 192.0.2.1,198.51.100.1 --tun 10.9.0.2/24 --key key
+  ping 10.9.0.1
 
 Security:
-  Nothing is encrypted. --key authenticates both ends and every chunk except INIT, INIT ACK and SHUTDOWN COMPLETE.
-  Without it, anyone who can reach the server can use the targets of --allow, or send IP packets to it with --tun. A
-  server uses no other target, and takes packets only from addresses of its --tun networks. See SECURITY.md.
+  Nothing is encrypted. --key authenticates both ends and every chunk except INIT, INIT ACK and SHUTDOWN \
+COMPLETE. Without --key, anyone who can reach the server can connect to the targets of --allow, and with \
+--tun send IP packets to the server. A server connects to no other targets, and accepts only packets from \
+addresses of its --tun networks. See SECURITY.md.
 ";
 
 const EXIT_CODES: &str = "\
@@ -63,40 +70,41 @@ Exit codes:
   6    aborted by the other end
   130  interrupted (Ctrl-C) before the connection was made
 
-  Codes 3 to 6 are those of the first attempt to connect. Later a client tries again until Ctrl-C.";
+  Codes 3 to 6 apply to the first connection attempt. A client that has been connected tries again until \
+Ctrl-C.";
 
 /// Carry TCP connections, UDP datagrams and IP packets over all paths of one association
 ///
-/// Programs need no change: they use a local port, or the addresses of the TUN device. Connections go on while at least one path
-/// works. A client that has lost the association connects again, after 1 s at first and at most every 30 s. Its ports and its TUN device
-/// stay; TCP connections that were open end.
+/// Programs run unchanged: they use a local port, or the addresses of the TUN device. Connections continue while at least one path
+/// works. A client that has lost the association connects again: after 1 s, then after increasing times of up to 30 s. Its ports and
+/// its TUN device remain; open TCP connections end.
 #[derive(clap::Args, Debug)]
 #[command(after_help = format!("{NOTES}\n{EXIT_CODES}"))]
 pub(crate) struct Args {
-    /// Addresses of the server: one or several of the same host, each an IP address or host name with or without a UDP port (9899)
+    /// Addresses of the server: one or several of the same host, each an IP address or host name, with a UDP port unless it is 9899
     #[arg(value_name = "ADDR", value_delimiter = ',', required_unless_present = "server", conflicts_with = "server", value_parser = address::parse_peer)]
     to: Vec<SocketAddr>,
-    /// Be the server. It serves until Ctrl-C
+    /// Run as the server, until Ctrl-C
     #[arg(long, requires = "listen")]
     server: bool,
-    /// Local addresses of the server, each an IP address with or without a UDP port (9899); 0.0.0.0 means all IPv4 addresses of this
-    /// host, `[::]` all IPv4 and IPv6 addresses
+    /// With --server: local addresses to listen on, each an IP address, with a UDP port unless it is 9899. 0.0.0.0 means all IPv4
+    /// addresses of this host, `[::]` all IPv4 and IPv6 addresses
     #[arg(long, value_name = "ADDR", value_delimiter = ',', requires = "server", value_parser = address::parse_listen)]
     listen: Vec<SocketAddr>,
-    /// With --server: a target of TCP connections, or with /udp of UDP datagrams, that clients may reach, as they name it; `any` allows
-    /// all targets of both. May be repeated. Default: none
+    /// With --server: a target to which clients may forward TCP connections, or with /udp UDP datagrams, written as in their
+    /// --forward. `any` allows all targets. May be repeated. Default: none
     #[arg(long, value_name = "HOST:PORT[/udp]", requires = "server", value_parser = parse_allow)]
     allow: Vec<Option<Target>>,
     /// Listen on a local TCP port, or with /udp on a UDP port. For each connection to it, or each source of datagrams, the server
     /// connects to HOST:PORT. Default of ADDR: 127.0.0.1. May be repeated
     #[arg(long, short = 'L', value_name = "[ADDR:]PORT:HOST:PORT[/udp]", conflicts_with = "server", value_parser = parse_forward)]
     forward: Vec<Forward>,
-    /// Time without datagrams after which a source of datagrams is forgotten, at either end
+    /// Time without datagrams after which both ends remove a flow of datagrams
     #[arg(long, value_name = "TIME", default_value = "60 s", value_parser = parse_idle)]
     udp_idle: Duration,
     /// Create a TUN device with this IPv4 or IPv6 address, or with one of each (root, Linux). Both ends use addresses of the same network.
-    /// A server sends packets to the client that uses their destination: an address belongs to the client that used it first, until
-    /// its association ends
+    /// A server sends each packet to the client that owns the destination address: the first client that uses an address owns it
+    /// until its association ends
     #[arg(long, value_name = "ADDR/PREFIX", value_delimiter = ',', value_parser = parse_network)]
     tun: Vec<Network>,
     /// Largest packet of the TUN device in bytes

@@ -11,19 +11,19 @@ pub(crate) mod server;
 /// Printed in the help of the commands.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
-  0    done; a server: ended by Ctrl-C
-  1    the measurement failed, or the other end refused it; ping: no answer
+  0    done; a server was ended by Ctrl-C
+  1    the measurement failed, or the other end refused it
   2    wrong use of this command
   3    refused: nothing listens at the address
   4    unreachable: the network has no route
   5    timed out: the other end does not answer
   6    aborted by the other end
-  130  interrupted (Ctrl-C); what was measured until then is printed";
+  130  interrupted (Ctrl-C); the results until then are printed";
 
 /// Printed in the help of the commands.
 pub(crate) const SECURITY: &str = "\
 Security:
-  Nothing is encrypted. Without --key anyone who can reach the server can use it: it then sends as fast
-  as the path allows, for --max-time at most. --key authenticates both ends and every chunk except INIT,
-  INIT ACK and SHUTDOWN COMPLETE. See SECURITY.md.
+  Nothing is encrypted. Without --key, anyone who can reach the server can make it send data as fast as \
+the path allows, for 1 h at most (`perf --server --max-time`). --key authenticates both ends and every \
+chunk except INIT, INIT ACK and SHUTDOWN COMPLETE. See SECURITY.md.
 ";

@@ -42,8 +42,8 @@ pub(crate) struct Toward {
     /// Local addresses to send from, each an IP address with or without a UDP port. Default: chosen by the routing table
     #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = address::parse_local)]
     local: Vec<SocketAddr>,
-    /// End if the other end has not accepted the association after this time. Default: 10 s with --key, because an end with another key
-    /// does not answer; otherwise, and where the key was accepted before, after all INIT retransmissions, about 31 s
+    /// Maximum time until the association is established. Default: about 31 s, when all INIT retransmissions have failed; with --key 10 s
+    /// until the key has been accepted once, because an end with another key does not answer
     #[arg(long, value_name = "TIME")]
     connect_timeout: Option<Span>,
 }

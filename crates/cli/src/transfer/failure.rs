@@ -8,9 +8,10 @@ use crate::output::INTERRUPTED;
 /// Printed in the help of both commands.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
-  0    the file arrived with the right SHA-256 digest; recv without --once: ended by Ctrl-C between files
-  1    a file could not be read or written, or the other end refused it; or results were lost
-       because standard output was not read
+  0    the file arrived with the right SHA-256 digest; or recv without --once was ended by Ctrl-C between \
+files
+  1    a file could not be read or written, or the other end refused it; or output was lost because \
+standard output was not read
   2    wrong use of this command
   3    refused: no receiver listens at the address
   4    unreachable: the network has no route
@@ -22,10 +23,10 @@ Exit codes:
 pub(crate) const SECURITY: &str = "\
 Security:
   Nothing is encrypted: anyone on the path can read files and their names.
-  Without --key anyone who can reach the receiver can write files into its folder, and anyone on
-  the path can change the data; the digest protects only against errors.
-  --key authenticates both ends and every chunk except INIT, INIT ACK and SHUTDOWN COMPLETE. See
-  SECURITY.md.
+  Without --key, anyone who can reach the receiver can write files into its folder, and anyone on \
+the path can change the data; the digest protects only against errors.
+  --key authenticates both ends and every chunk except INIT, INIT ACK and SHUTDOWN COMPLETE. See \
+SECURITY.md.
 ";
 
 /// A failed transfer.

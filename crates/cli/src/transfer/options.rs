@@ -23,7 +23,7 @@ const MAX_BUFFER: u32 = 1 << 30;
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct Options {
-    /// The SCTP port of the end that listens
+    /// SCTP port of the server or receiver
     #[arg(long, default_value_t = DEFAULT_PORT, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
     /// Congestion control, loss recovery and use of paths: the name of a scheme (see `whimbrel schemes`). The default uses all
@@ -31,8 +31,8 @@ pub(crate) struct Options {
     /// it sends
     #[arg(long, value_name = "NAME", default_value = DEFAULT_SCHEME, value_parser = parse_scheme)]
     scheme: Scheme,
-    /// Size of the send buffer and of the receive buffer, such as 8MiB, 500kB or 1048576 (bytes), at least 64 KiB. Default: 1 MiB at the start,
-    /// tuned automatically to the path
+    /// Size of the send buffer and of the receive buffer, such as 8MiB, 500kB or 1048576 (bytes), at least 64 KiB. Default: 1 MiB at the
+    /// start, then enlarged automatically as the path requires
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     buffer: Option<u32>,
     /// Change a field of the association's configuration, such as --set rto_min="200 ms" or --set max_burst=4. The fields are those

@@ -75,7 +75,7 @@ fn shown(name: &str) -> String {
 #[test]
 fn shows_a_scheme_as_tables_of_a_scenario() {
     insta::assert_snapshot!(shown("jersey"), @r#"
-    # jersey: Congestion warnings, and the bandwidth estimated from acknowledgements.
+    # jersey: A loss is judged by congestion warnings; the window follows the bandwidth estimated from acknowledgements.
     # Xu, Tian and Ansari 2004
     [flow.sctp]
     eci = true

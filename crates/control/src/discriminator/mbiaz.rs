@@ -4,7 +4,7 @@ use super::Discriminate;
 use super::biaz::Biaz;
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 
-/// Parameters of mBiaz: those of Biaz with a narrower window.
+/// Parameters of mBiaz: those of Biaz with a narrower range of gaps.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[cfg_attr(
     feature = "config",

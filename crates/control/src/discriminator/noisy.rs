@@ -1,4 +1,4 @@
-//! An oracle that errs at set rates.
+//! An oracle with configured error rates.
 
 use super::Discriminate;
 use super::oracle::Oracle;
@@ -12,9 +12,9 @@ use crate::part::{BuildContext, ParameterError, Part, in_range};
     serde(default, deny_unknown_fields)
 )]
 pub struct NoisyParameters {
-    /// A_c: the fraction of losses by congestion that it recognises, 0 to 1.
+    /// A_c: the fraction of congestion losses that it recognises, 0 to 1.
     pub a_c: f64,
-    /// A_w: the fraction of losses by the channel that it recognises, 0 to 1.
+    /// A_w: the fraction of transmission losses that it recognises, 0 to 1.
     pub a_w: f64,
 }
 

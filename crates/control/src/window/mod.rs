@@ -25,15 +25,15 @@ registry! {
     /// A window control by its name and parameters.
     WindowSpec for dyn WindowControl, default Standard;
     Standard(standard::StandardParameters) = "standard", "Slow start, congestion avoidance, halving: the standard.", "RFC 9260 §7.2";
-    MaxX(max_x::MaxXParameters) = "max-x", "Marks reduce to max(x, 2 MTU).", "Ye 2004, 4.5, 4.6.5";
+    MaxX(max_x::MaxXParameters) = "max-x", "An ECN mark reduces the window to max(x, 2 MTU).", "Ye 2004, 4.5, 4.6.5";
     ThreeQuarters(three_quarters::ThreeQuartersParameters) = "three-quarters", "ModReno: a transmission loss reduces the window by a quarter.", "Shishir 2000, III.D";
     Tabe(tabe::TabeParameters) = "tabe", "Congestion sets the window to the estimated bandwidth times the round-trip time.", "Chen et al. 2011, 3.2; Xu, Tian and Ansari 2004, 2005";
     Westwood(westwood::WestwoodParameters) = "westwood", "Westwood+: congestion sets the window to the delivery rate times the shortest round-trip time.", "Grieco and Mascolo 2004";
     Vegas(vegas::VegasParameters) = "vegas", "Keeps two to four packets queued at the bottleneck.", "Brakmo and Peterson 1995";
     Veno(veno::VenoParameters) = "veno", "Grows slowly while packets are queued; a transmission loss reduces the window by a fifth.", "Fu and Liew 2003";
-    Cubic(cubic::CubicParameters) = "cubic", "A cubic function of the time since congestion, with HyStart++.", "RFC 9438, RFC 9406";
+    Cubic(cubic::CubicParameters) = "cubic", "The window is a cubic function of the time since the last congestion; with HyStart++.", "RFC 9438, RFC 9406";
     Bbr(bbr::BbrParameters) = "bbr", "BBR version 3: a model of the path with bounds set by loss, paced.", "draft-ietf-ccwg-bbr";
-    Bbr1(bbr1::Bbr1Parameters) = "bbr1", "BBR version 1: a model of bandwidth and round-trip time, paced, blind to loss.", "draft-cardwell-iccrg-bbr-congestion-control-00";
+    Bbr1(bbr1::Bbr1Parameters) = "bbr1", "BBR version 1: a model of bandwidth and round-trip time that losses do not change, paced.", "draft-cardwell-iccrg-bbr-congestion-control-00";
     Dctcp(dctcp::DctcpParameters) = "dctcp", "Shrinks in proportion to the fraction of marked packets.", "RFC 8257; draft-briscoe-iccrg-prague-congestion-control";
 }
 

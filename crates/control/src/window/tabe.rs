@@ -8,7 +8,7 @@ use crate::estimator::{ArrivalRate, Rounds, WindowedMax};
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::sample::{AckSample, LossEvent, LossSignal, Verdict};
 
-/// Whose clock the bandwidth is estimated by.
+/// The clock for the bandwidth estimate.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(
     feature = "config",
@@ -16,14 +16,14 @@ use crate::sample::{AckSample, LossEvent, LossSignal, Verdict};
     serde(rename_all = "kebab-case")
 )]
 pub enum ArrivalClock {
-    /// The receiver's stamps: TABE (New Jersey, JSCTP). Where there are none, acknowledgements' arrivals.
+    /// The receiver's timestamps: TABE (New Jersey, JSCTP); without timestamps, the arrival times of acknowledgements.
     #[default]
     Receiver,
-    /// Acknowledgements' arrivals: ABE (Jersey).
+    /// The arrival times of acknowledgements: ABE (Jersey).
     Acknowledgements,
 }
 
-/// Which round-trip time makes a window of a bandwidth.
+/// The round-trip time by which the bandwidth is multiplied.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(
     feature = "config",
@@ -31,10 +31,10 @@ pub enum ArrivalClock {
     serde(rename_all = "kebab-case")
 )]
 pub enum PipeRtt {
-    /// The shortest one: the path without its queues, so that a queue that overflowed drains.
+    /// The shortest one, without queueing delay: a queue that has overflowed drains.
     #[default]
     Min,
-    /// The smoothed one: the window stays about as it is, the queue too.
+    /// The smoothed one: window and queue stay about the same.
     Smoothed,
 }
 
@@ -46,15 +46,15 @@ pub enum PipeRtt {
     serde(default, deny_unknown_fields)
 )]
 pub struct TabeParameters {
-    /// Whose clock the bandwidth is estimated by.
+    /// The clock for the bandwidth estimate.
     pub clock: ArrivalClock,
-    /// Which round-trip time makes a window of a bandwidth. Chen (equation 10) says RTT without saying which.
+    /// The round-trip time by which the bandwidth is multiplied. Chen (equation 10) does not state which one.
     pub rtt: PipeRtt,
-    /// Congestion that routers indicate sets the window to the optimum as well, once in each window of data: Jersey's rate control.
+    /// Whether congestion indicated by routers also sets the window to the optimum, once per window of data: Jersey's rate control.
     pub on_warning: bool,
-    /// Round-trip times, 0 to 1000. An outage is a loss of an eighth of the window or more at once. For this number of round-trip times
-    /// after an outage, the largest bandwidth estimate of the last `memory` round-trip times is used, because the latest estimate is
-    /// too low. 0 always uses the latest estimate, as in the papers.
+    /// M round-trip times, 0 to 1000. For M round-trip times after an outage, the largest bandwidth estimate of the last M round-trip
+    /// times is used, because the latest one is too low. An outage is a loss of an eighth of the window or more at once. 0: always the
+    /// latest estimate, as in the papers.
     #[cfg_attr(feature = "config", schemars(range(max = 1000)))]
     pub memory: u32,
     /// Smallest optimum in units of the window, 1 to 1000. The papers have 2. A starved flow measures only its own small rate, so

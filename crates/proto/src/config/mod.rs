@@ -165,12 +165,14 @@ pub struct AssociationConfig {
     pub coupling: Option<CouplingSpec>,
     /// Limits the share of the buffers that one path may use. Absent: the scheme's setting.
     pub buffer_split: Option<BufferSplit>,
-    /// If the buffers that all paths share are full, the data that they wait for is also sent on a faster path with an open window, or on
-    /// any other path if the acknowledgement is overdue. Lost data is not retransmitted on a path that has timed out while another path
-    /// responds. Requires `accounting = "path"`. Absent: the scheme's setting, and true if new data is distributed with that accounting.
+    /// Whether the oldest unacknowledged data is also sent on a faster path with an open window if the buffers that all paths share are
+    /// full, or on any other path if its acknowledgement is overdue. Lost data is not retransmitted on a path that has timed out while
+    /// another path responds. Requires `accounting = "path"`. Absent: the scheme's setting, and true if new data is distributed with that
+    /// accounting.
     pub opportunistic_retransmission: Option<bool>,
-    /// Whether the window of the path that the shared buffers wait for is halved, once per round-trip time; at its minimum, the path takes
-    /// no new data for a time. Absent: the scheme's setting, and true if new data is distributed with `accounting = "path"`.
+    /// Whether the window of the path with the oldest unacknowledged data is halved if the shared buffers are full, at most once per
+    /// round-trip time. At the minimum window, the path gets no new data for a time. Absent: the scheme's setting, and true if new data is
+    /// distributed with `accounting = "path"`.
     pub penalise: Option<bool>,
     /// Determines the state of each path and the path for data. A name, or a table with its `kind` and parameters. Absent: the scheme's.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]

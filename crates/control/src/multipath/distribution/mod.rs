@@ -13,7 +13,7 @@ registry! {
     /// A distribution by its name and parameters.
     DistributionSpec for dyn Distribute, default Primary;
     Primary(primary::PrimaryParameters) = "primary", "The primary path takes all new data: the standard.", "RFC 9260 §6.4";
-    FillInOrder(fill_in_order::FillInOrderParameters) = "fill-in-order", "The sending path until its window is full, then the next one.", "Ye 2004, 6.5.2";
+    FillInOrder(fill_in_order::FillInOrderParameters) = "fill-in-order", "The current path until its window is full, then the next one.", "Ye 2004, 6.5.2";
     RoundRobin(round_robin::RoundRobinParameters) = "round-robin", "The paths in turn, in proportion to their windows.", "weighted round robin";
     LowestRtt(lowest_rtt::LowestRttParameters) = "lowest-rtt", "The path with the lowest round-trip time whose window is open.", "Paasch et al. 2014";
     Blest(blest::BlestParameters) = "blest", "Skips a slow path that would block the shared send window.", "Ferlin et al. 2016";
