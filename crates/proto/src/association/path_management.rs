@@ -425,7 +425,11 @@ mod tests {
             assert!(of_slow < u64::MAX);
             association.set_path_state(ctx, fast, PathState::PotentiallyFailed);
             assert_eq!(association.paths[slow].control.ssthresh(), u64::MAX);
-            assert_eq!(association.paths[fast].control.ssthresh(), of_fast, "the others wait for it still");
+            assert_eq!(
+                association.paths[fast].control.ssthresh(),
+                of_fast,
+                "the others wait for it still"
+            );
         });
     }
 }

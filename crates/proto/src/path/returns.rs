@@ -77,6 +77,9 @@ mod tests {
             // A queue of 10 ms does not count.
             returns.comparable(PathId(0), ms(38));
         }
-        assert!(returns.mean().is_some_and(|mean| mean > ms(27) && mean <= ms(28)), "{returns:?}");
+        assert!(
+            returns.mean().is_some_and(|mean| mean > ms(27) && mean <= ms(28)),
+            "{returns:?}"
+        );
     }
 }
