@@ -6,6 +6,7 @@
 
 mod case;
 mod check;
+mod criterion;
 mod figures;
 mod file;
 mod pages;

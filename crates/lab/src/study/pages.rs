@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
+use whimbrel_control::Span;
 
 use super::figures::Trouble;
 use super::file::{Check, ClaimEntry, ClaimKind, Per, Selection};
 use super::plot::{Titles, plot};
 use super::stored::{Class, Kept, KeptClaim, KeptFigure};
 use super::verdict::Verdict;
-use super::{Study, StudyError};
+use super::{PlannedScenario, Study, StudyError};
 use crate::metric::metrics;
 
 /// Figures of a study's last full run, as its folder keeps them.
@@ -30,6 +31,8 @@ struct Outcome<'s> {
     kept: Option<Kept>,
     /// Kind and class of each claim, in the order of the file; no class of one that was not run.
     classes: Vec<(ClaimKind, Option<Class>)>,
+    /// Seeds and duration of the runs of each scenario: `20 seeds of 310 s`.
+    runs: Vec<String>,
 }
 
 /// The pages of all studies: `RESULTS.md`, and for each study `ID/README.md` with its plots.
@@ -89,6 +92,7 @@ impl<'s> Outcome<'s> {
         });
         Ok(Outcome {
             classes: classes.collect::<Result<_, String>>()?,
+            runs: planned.iter().map(runs).collect(),
             study,
             kept,
         })
@@ -136,7 +140,7 @@ impl<'s> Outcome<'s> {
             let _ = write!(page, " whimbrel {}: `{}`.", kept.whimbrel, kept.command);
         }
         page.push_str("\n\n## Setup\n\n");
-        for scenario in &study.file.scenario {
+        for (scenario, runs) in study.file.scenario.iter().zip(&self.runs) {
             let axes: Vec<String> = scenario
                 .axis
                 .iter()
@@ -147,7 +151,7 @@ impl<'s> Outcome<'s> {
             } else {
                 format!(": {}", axes.join(" x "))
             };
-            let _ = writeln!(page, "- [`{}`]({}){over}", scenario.name, scenario.file);
+            let _ = writeln!(page, "- [`{}`]({}){over}; {runs}", scenario.name, scenario.file);
         }
         if !study.chosen().is_empty() {
             page.push_str("\n## What was chosen where the paper is silent\n\n");
@@ -155,7 +159,7 @@ impl<'s> Outcome<'s> {
                 let _ = writeln!(page, "- {chosen}");
             }
         }
-        page.push_str("\n## Claims\n\n| claim | paper | ours | class | note |\n|---|---|---|---|---|\n");
+        page.push_str("\n## Claims\n\n| claim | paper | asked for | ours | class | note |\n|---|---|---|---|---|---|\n");
         let mut figures = String::new();
         for (claim, (kind, class)) in study.file.claim.iter().zip(&self.classes) {
             let kept = kept_of(self.kept.as_ref(), claim);
@@ -179,6 +183,7 @@ impl<'s> Outcome<'s> {
             let cells = [
                 format!("{}{whose}", claim.claim),
                 crate::text::text(&claim.paper),
+                claim.criterion(),
                 text,
                 class,
                 note,
@@ -251,6 +256,23 @@ impl<'s> Outcome<'s> {
         let mut pages = vec![(format!("{}/README.md", study.id), page)];
         pages.extend(plots);
         pages
+    }
+}
+
+/// Seeds and duration of the runs of a scenario.
+fn runs(planned: &PlannedScenario) -> String {
+    let durations = planned.scenario.points.iter().map(|point| point.config.duration);
+    let (least, most) = durations.fold((Span::MAX, Span::ZERO), |(least, most), duration| {
+        (least.min(duration), most.max(duration))
+    });
+    let seeds = match planned.scenario.seeds {
+        1 => "1 seed".to_owned(),
+        seeds => format!("{seeds} seeds"),
+    };
+    if least == most {
+        format!("{seeds}, runs of {most}")
+    } else {
+        format!("{seeds}, runs of {least} to {most}")
     }
 }
 
