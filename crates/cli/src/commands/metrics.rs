@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::json;
 use whimbrel_lab::metrics;
 
-use crate::output::{exit, print};
+use crate::output::{exit, print, print_json};
 
 /// List the metrics: their names in files and for --metric, their definitions, and the time they cover
 #[derive(clap::Args, Debug)]
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         };
     }
     if args.json {
-        text = format!("{:#}\n", json!({ "metrics": list }));
+        return exit(print_json(&json!({ "metrics": list })));
     }
     exit(print(&text))
 }
