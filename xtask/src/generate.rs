@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::{Outcome, bundle, headline, pages, picture, process, reference, requirements, root, say};
+use crate::{Outcome, bundle, headline, json, pages, picture, process, reference, requirements, root, say};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -20,6 +20,7 @@ type Make = fn() -> Outcome<String>;
 const FILES: &[(&str, Make)] = &[
     ("docs/scenario.schema.json", || whimbrel(&["schema"])),
     ("docs/reference.md", reference::page),
+    ("docs/json.md", json::page),
     ("docs/metrics.md", || whimbrel(&["metrics", "--markdown"])),
     ("docs/rfc9260-requirements.md", requirements::table),
     ("docs/demo.svg", picture::demo),

@@ -11,6 +11,7 @@ mod fuzz;
 mod generate;
 mod headline;
 mod inline;
+mod json;
 mod machine;
 mod markdown;
 mod packages;

@@ -108,3 +108,39 @@ fn misused(error: &clap::Error) -> ExitCode {
         ExitCode::from(output::WRONG_USE)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::Cli;
+
+    /// Commands without `--json`: what they print, or write, has a format of its own, or is that of a program.
+    const OTHERWISE: [&str; 4] = ["completions", "emulate-enter", "man", "schema"];
+
+    /// Calls `visit` with the name of each command that can be called, and whether it has `--json`.
+    fn walk(command: &clap::Command, name: &str, visit: &mut impl FnMut(&str, bool)) {
+        if !command.is_subcommand_required_set() {
+            let option = command.get_arguments().find(|arg| arg.get_long() == Some("json"));
+            visit(name, option.is_some_and(|arg| arg.get_help().is_some()));
+        }
+        for subcommand in command.get_subcommands().filter(|command| command.get_name() != "help") {
+            walk(subcommand, &format!("{name} {}", subcommand.get_name()), visit);
+        }
+    }
+
+    #[test]
+    fn every_command_has_json_except_those_listed() {
+        let mut without = Vec::new();
+        let mut visited = 0;
+        walk(&Cli::command(), "whimbrel", &mut |name, has_json| {
+            visited += 1;
+            if !has_json {
+                without.push(name.trim_start_matches("whimbrel ").to_owned());
+            }
+        });
+        without.sort();
+        assert_eq!(without, OTHERWISE);
+        assert!(visited > 20, "{visited}");
+    }
+}

@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
+use serde_json::{Value, json};
 use whimbrel_scenario::{Scenario, ScenarioError};
 
 /// Printed in the help of the command.
@@ -56,6 +58,17 @@ pub(crate) fn print(text: &str) -> Outcome {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Ended(0)),
         Err(error) => Err(fail(FAILED, format_args!("cannot write to standard output: {error}"))),
     }
+}
+
+/// Prints a JSON value over several lines to standard output, as [`print`] does.
+pub(crate) fn print_json(value: &Value) -> Outcome {
+    print(&format!("{value:#}\n"))
+}
+
+/// Returns the JSON object of a command that writes files.
+pub(crate) fn files_json(files: &[PathBuf]) -> Value {
+    let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+    json!({ "files": names })
 }
 
 /// Prints all problems of a scenario.

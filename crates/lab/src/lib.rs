@@ -38,7 +38,7 @@ pub use study::{
     run_planned,
 };
 pub use timeline::Timeline;
-pub use why::{Asked, why};
+pub use why::{Asked, History, why};
 pub use write::file::{Digested, WriteError};
 pub use write::folder::{FolderError, prepare};
 pub use write::lock::{FolderLock, LockError};

@@ -1,9 +1,10 @@
 //! The history of a packet, from the capture and the events of a folder of results.
 
-use std::fmt::Write as _;
+use std::fmt;
 use std::io::BufRead;
 use std::path::Path;
 
+use serde::Serialize;
 use serde_json::Value;
 use whimbrel_wire::{Checksum, Chunk, PacketView};
 
@@ -36,12 +37,72 @@ impl std::str::FromStr for Asked {
     }
 }
 
-/// Returns the history of a packet: when and by which end it was sent, whether and where the network dropped it, and what the
-/// transport did.
+/// The history of a packet: when and where it was sent, whether and where the network dropped it, and what the transport did. Its
+/// `Display` is text for people; serialized, it has the same facts as fields.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct History {
+    capture: String,
+    packet: u64,
+    sent_s: f64,
+    interface: String,
+    from: String,
+    to: String,
+    bytes: usize,
+    protocol: Option<&'static str>,
+    chunks: Vec<ChunkFacts>,
+    dropped: Option<Dropped>,
+    /// Other packets with the same data.
+    same_data_in: Vec<u64>,
+    has_events: bool,
+    events: Vec<PastEvent>,
+}
+
+/// A chunk of the packet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+struct ChunkFacts {
+    #[serde(rename = "type")]
+    kind: String,
+    /// Of DATA.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tsn: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream: Option<u16>,
+    /// Of SACK.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cumulative_tsn: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gap_ack_blocks: Option<usize>,
+}
+
+/// The drop of the packet.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+struct Dropped {
+    /// The comment in the capture.
+    comment: String,
+    /// None without the event of the drop, as the other fields but the cause.
+    at_s: Option<f64>,
+    cause: Option<String>,
+    congestion: Option<bool>,
+    link: Option<String>,
+}
+
+/// An event of the packet's data.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct PastEvent {
+    at_s: f64,
+    name: String,
+    flow: String,
+    node: String,
+    /// As in the file of events.
+    data: Value,
+    text: String,
+}
+
+/// Returns the history of a packet.
 ///
 /// # Errors
 /// Returns an error message if the folder has no capture, or the capture has no such packet.
-pub fn why(folder: &Path, asked: Asked) -> Result<String, String> {
+pub fn why(folder: &Path, asked: Asked) -> Result<History, String> {
     let capture = find(folder, "packets.pcapng", "record.packets = \"first\"")?;
     let bytes =
         std::fs::read(&capture).map_err(|error| format!("cannot read {}: {}", capture.display(), plain(&error)))?;
@@ -57,80 +118,177 @@ pub fn why(folder: &Path, asked: Asked) -> Result<String, String> {
             Asked::Tsn(tsn) => format!("no packet of {} carries TSN {tsn}", capture.display()),
         });
     };
-    let mut text = format!("packet {} of {}\n", packet.number, capture.display());
-    let _ = writeln!(
-        text,
-        "  {}  sent over {}: {}",
-        seconds(packet.at_ms()),
-        packet.interface,
-        contents(packet)
-    );
-    let again: Vec<u64> = packets
+    let same_data_in = packets
         .iter()
         .filter(|other| other.number != packet.number)
         .filter(|other| tsns(other).iter().any(|tsn| tsns(packet).contains(tsn)))
         .map(|other| other.number)
         .collect();
-    let events = capture.with_file_name("events.jsonl");
-    let mut lines = history(packet, &events)?;
-    let dropped = packet.comment.as_deref();
-    if let Some(comment) = dropped.filter(|_| !lines.iter().any(|(_, line)| line.starts_with("dropped"))) {
-        lines.push((packet.at_ms(), comment.to_owned()));
-    }
-    if dropped.is_none() {
-        lines.push((packet.at_ms(), "the network did not drop it".to_owned()));
-    }
-    lines.sort_by(|a, b| a.0.total_cmp(&b.0));
-    for (at, line) in lines {
-        let _ = writeln!(text, "  {}  {line}", seconds(at));
-    }
-    if !again.is_empty() {
-        let numbers: Vec<_> = again.iter().map(u64::to_string).collect();
-        let _ = writeln!(text, "  the same data is in packet {}", numbers.join(", "));
-    }
-    if !events.exists() {
-        text.push_str("  there is no events.jsonl with the transport's events; record.events = \"first\" records it\n");
-    }
-    Ok(text)
+    let path = capture.with_file_name("events.jsonl");
+    let (events, drop) = recorded_events(packet, &path)?;
+    let dropped = packet.comment.as_ref().map(|comment| Dropped {
+        comment: comment.clone(),
+        // The cause is the end of the comment; only the event has the other facts.
+        cause: comment.rsplit_once(": ").map(|(_, cause)| cause.to_owned()),
+        ..drop.unwrap_or_default()
+    });
+    let (chunks, protocol) = contents(packet);
+    Ok(History {
+        capture: capture.display().to_string(),
+        packet: packet.number,
+        sent_s: packet.nanos as f64 / 1e9,
+        interface: packet.interface.clone(),
+        from: address(packet, 12),
+        to: address(packet, 16),
+        bytes: packet.bytes.len(),
+        protocol,
+        chunks,
+        dropped,
+        same_data_in,
+        has_events: path.exists(),
+        events,
+    })
 }
 
-/// Returns the events of a packet's data, by time in milliseconds.
-fn history(packet: &Captured, events: &Path) -> Result<Vec<(f64, String)>, String> {
-    let tsns = tsns(packet);
-    if tsns.is_empty() || !events.exists() {
-        return Ok(Vec::new());
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "packet {} of {}", self.packet, self.capture)?;
+        let (from, to, bytes) = (&self.from, &self.to, self.bytes);
+        let sent = seconds(self.sent_s);
+        write!(
+            f,
+            "  {sent}  sent over {}: {from} to {to}, {bytes} bytes",
+            self.interface
+        )?;
+        let chunks: Vec<_> = self.chunks.iter().map(ChunkFacts::to_string).collect();
+        match self.protocol {
+            Some(_) if !chunks.is_empty() => writeln!(f, ": {}", chunks.join(", "))?,
+            Some(protocol) if protocol != SCTP => writeln!(f, ": {protocol}")?,
+            _ => writeln!(f)?,
+        }
+        let mut lines: Vec<_> = self
+            .events
+            .iter()
+            .map(|event| (event.at_s, event.text.as_str()))
+            .collect();
+        match &self.dropped {
+            None => lines.push((self.sent_s, "the network did not drop it")),
+            Some(dropped) if !lines.iter().any(|(_, line)| line.starts_with("dropped")) => {
+                lines.push((self.sent_s, &dropped.comment));
+            }
+            Some(_) => {}
+        }
+        lines.sort_by(|a, b| a.0.total_cmp(&b.0));
+        for (at, line) in lines {
+            writeln!(f, "  {}  {line}", seconds(at))?;
+        }
+        if !self.same_data_in.is_empty() {
+            let numbers: Vec<_> = self.same_data_in.iter().map(u64::to_string).collect();
+            writeln!(f, "  the same data is in packet {}", numbers.join(", "))?;
+        }
+        if !self.has_events {
+            f.write_str(
+                "  there is no events.jsonl with the transport's events; record.events = \"first\" records it\n",
+            )?;
+        }
+        Ok(())
     }
+}
+
+impl fmt::Display for ChunkFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.kind)?;
+        if let (Some(tsn), Some(stream)) = (self.tsn, self.stream) {
+            write!(f, " TSN {tsn} of stream {stream}")?;
+        }
+        if let (Some(tsn), Some(gaps)) = (self.cumulative_tsn, self.gap_ack_blocks) {
+            write!(f, " up to TSN {tsn} with {gaps} gap ack blocks")?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the events of a packet's data in the order of the file, and the packet's drop, if it has an event.
+fn recorded_events(packet: &Captured, events: &Path) -> Result<(Vec<PastEvent>, Option<Dropped>), String> {
+    if !events.exists() {
+        return Ok((Vec::new(), None));
+    }
+    let tsns = tsns(packet);
     let cannot = |error: &std::io::Error| format!("cannot read {}: {}", events.display(), plain(error));
     let file = std::fs::File::open(events).map_err(|error| cannot(&error))?;
-    let mut found = Vec::new();
+    let (mut found, mut dropped) = (Vec::new(), None);
     // The end that sent this TSN at this time is the sender of the packet.
-    let mut sender: Option<(String, String)> = None;
+    let mut sender: Option<String> = None;
     for line in std::io::BufReader::new(file).lines() {
         let line = line.map_err(|error| cannot(&error))?;
-        if !line.contains("\"tsn\":") {
+        let is_drop = packet.comment.is_some() && line.contains(DROPPED);
+        if !is_drop && (tsns.is_empty() || !line.contains("\"tsn\":")) {
             continue;
         }
         let Ok(event) = serde_json::from_str::<Value>(&line) else {
             continue;
         };
-        let tsn = event["data"]["tsn"].as_u64();
+        let data = &event["data"];
+        let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let at_s = event["time"].as_f64().unwrap_or_default() / 1e3;
+        if is_drop && is_drop_of(packet, &event) {
+            dropped = Some(Dropped {
+                at_s: Some(at_s),
+                congestion: data["congestion"].as_bool(),
+                link: data["link"].as_str().map(str::to_owned),
+                ..Dropped::default()
+            });
+        }
+        let tsn = data["tsn"].as_u64();
         if !tsn.is_some_and(|tsn| tsns.contains(&(tsn as u32))) {
             continue;
         }
-        let at = event["time"].as_f64().unwrap_or_default();
-        let word = |key: &str| event[key].as_str().unwrap_or_default().to_owned();
-        if word("name") == "transport:tsn_sent" && (at - packet.at_ms()).abs() < 1e-6 && sender.is_none() {
-            sender = Some((word("flow"), word("node")));
+        let (name, flow) = (word(&event["name"]), word(&event["flow"]));
+        if name == "transport:tsn_sent" && is_at(&event["time"], packet) && sender.is_none() {
+            sender = Some(flow.clone());
         }
-        if let Some(line) = describe(&event) {
-            found.push((at, word("flow"), line));
+        if let Some(text) = describe(&event) {
+            found.push(PastEvent {
+                at_s,
+                name,
+                flow,
+                node: word(&event["node"]),
+                data: data.clone(),
+                text,
+            });
         }
     }
-    let flow = sender.map(|(flow, _)| flow);
-    let ours = found
-        .into_iter()
-        .filter(|(_, of, _)| flow.as_ref().is_none_or(|flow| flow == of));
-    Ok(ours.map(|(at, _, line)| (at, line)).collect())
+    found.retain(|event| sender.as_ref().is_none_or(|flow| *flow == event.flow));
+    Ok((found, dropped))
+}
+
+/// The name of the event of a drop.
+const DROPPED: &str = "network:packet_dropped";
+
+/// Returns whether an event is the drop of this packet: the comment has its cause, and the packet was sent then. Another packet of the
+/// same length may have been sent at the same time; then its drop has another TSN, or is on another link.
+fn is_drop_of(packet: &Captured, event: &Value) -> bool {
+    let data = &event["data"];
+    let is_same = |part: &str, value: &Value| {
+        let text = value.as_str();
+        text.is_none_or(|text| {
+            packet
+                .comment
+                .as_ref()
+                .is_some_and(|comment| comment.contains(&format!("{part}{text}")))
+        })
+    };
+    event["name"] == DROPPED
+        && is_at(&data["sent"], packet)
+        && data["length"].as_u64() == Some(packet.bytes.len() as u64)
+        && (sctp(packet).is_none() || data["tsn"].as_u64() == tsns(packet).first().map(|tsn| u64::from(*tsn)))
+        && is_same(" on ", &data["link"])
+        && is_same(": ", &data["trigger"])
+}
+
+/// Returns whether a time in milliseconds is that at which the packet was sent.
+fn is_at(millis: &Value, packet: &Captured) -> bool {
+    millis.as_f64().is_some_and(|at| (at - packet.at_ms()).abs() < 1e-6)
 }
 
 fn describe(event: &Value) -> Option<String> {
@@ -170,8 +328,8 @@ fn describe(event: &Value) -> Option<String> {
     })
 }
 
-fn seconds(ms: f64) -> String {
-    format!("{:>12.6} s", ms / 1e3)
+fn seconds(s: f64) -> String {
+    format!("{s:>12.6} s")
 }
 
 /// Returns the TSNs of the DATA chunks in a packet.
@@ -193,33 +351,38 @@ fn sctp(packet: &Captured) -> Option<PacketView<'_>> {
         .flatten()
 }
 
-/// Returns addresses, length and chunks of a packet.
-fn contents(packet: &Captured) -> String {
-    let ip = &packet.bytes;
-    let address = |at: usize| {
-        let bytes = ip.get(at..at + 4).unwrap_or(&[0; 4]);
-        bytes.iter().map(u8::to_string).collect::<Vec<_>>().join(".")
+/// Returns the IPv4 address at this place of a packet.
+fn address(packet: &Captured, at: usize) -> String {
+    let bytes = packet.bytes.get(at..at + 4).unwrap_or(&[0; 4]);
+    bytes.iter().map(u8::to_string).collect::<Vec<_>>().join(".")
+}
+
+const SCTP: &str = "SCTP";
+
+/// Returns the chunks of a packet and its protocol.
+fn contents(packet: &Captured) -> (Vec<ChunkFacts>, Option<&'static str>) {
+    let Some(view) = sctp(packet) else {
+        let protocol = match packet.bytes.get(9) {
+            Some(6) => Some("TCP"),
+            Some(17) => Some("UDP"),
+            _ => None,
+        };
+        return (Vec::new(), protocol);
     };
-    let mut text = format!("{} to {}, {} bytes", address(12), address(16), ip.len());
-    let what = match (sctp(packet), ip.get(9)) {
-        (Some(view), _) => {
-            let names = view.chunks().flatten().map(|chunk| match chunk {
-                Chunk::Data(data) => format!("DATA TSN {} of stream {}", data.tsn.0, data.stream),
-                Chunk::Sack(sack) => format!(
-                    "SACK up to TSN {} with {} gap ack blocks",
-                    sack.cumulative_tsn_ack.0,
-                    sack.gaps.len()
-                ),
-                other => other.chunk_type().to_string(),
-            });
-            names.collect::<Vec<_>>().join(", ")
+    let chunks = view.chunks().flatten().map(|chunk| {
+        let mut facts = ChunkFacts {
+            kind: chunk.chunk_type().to_string(),
+            ..ChunkFacts::default()
+        };
+        match chunk {
+            Chunk::Data(data) => (facts.tsn, facts.stream) = (Some(data.tsn.0), Some(data.stream)),
+            Chunk::Sack(sack) => {
+                facts.cumulative_tsn = Some(sack.cumulative_tsn_ack.0);
+                facts.gap_ack_blocks = Some(sack.gaps.len());
+            }
+            _ => {}
         }
-        (None, Some(6)) => "TCP".to_owned(),
-        (None, Some(17)) => "UDP".to_owned(),
-        _ => String::new(),
-    };
-    if !what.is_empty() {
-        let _ = write!(text, ": {what}");
-    }
-    text
+        facts
+    });
+    (chunks.collect(), Some(SCTP))
 }

@@ -102,7 +102,8 @@ pub(crate) struct Args {
     /// "addresses"}}}; with --udp the addresses {"listen", "to", "from"}
     #[arg(long, value_name = "FILE")]
     pub(super) ready_file: Option<PathBuf>,
-    /// Print one JSON object instead of the tables
+    /// Print one JSON object instead of the tables: {"scenario", "flow", "seed", "elapsed_s", "emulated_s", "lateness_us", "unread_us", "too_slow",
+    /// "exit_code", "packets", "links", "flows"}. Programs print to the same standard output
     #[arg(long)]
     pub(super) json: bool,
     /// Print only errors

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use whimbrel_lab::{ExportError, ExportFormat, export};
 
-use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, print};
+use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, files_json, print, print_json};
 
 /// Write the events of a recorded run for other viewers: Perfetto, qvis
 ///
@@ -21,6 +21,9 @@ pub(crate) struct Args {
     /// The folder for the files. Default: the folder of events.jsonl
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Print one JSON object instead of the names: {"files": [PATH]}
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(clap::Args, Debug)]
@@ -48,6 +51,9 @@ fn try_run(args: &Args) -> Outcome {
         ExportError::Source(_) => fail(WRONG_USE, error),
         ExportError::Write(_) => fail(FAILED, error),
     })?;
+    if args.json {
+        return print_json(&files_json(&files));
+    }
     let names: String = files.iter().map(|file| format!("{}\n", file.display())).collect();
     print(&names)
 }

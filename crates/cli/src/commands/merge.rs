@@ -25,7 +25,10 @@ pub(crate) struct Args {
     /// Replace the results of an earlier run in that folder
     #[arg(long)]
     replace: bool,
-    /// Print only errors to standard error
+    /// Print one JSON object instead of the table, as `run --json` does
+    #[arg(long)]
+    json: bool,
+    /// Print only errors to standard error; with --json, the object as well
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
@@ -79,18 +82,18 @@ fn try_run(args: &Args) -> Outcome {
         Status::Interrupted
     };
     results.finish(status).map_err(|error| fail(FAILED, error))?;
-    if !args.quiet {
-        if missing > 0 {
-            let all = first.scenario.runs();
-            note(format_args!(
-                "{missing} of {all} runs are missing; `whimbrel run` with --resume and --out {} runs them",
-                args.out.display()
-            ));
-        }
-        let runs: Vec<_> = runs.into_iter().map(|(run, _)| run).collect();
-        print_results(&first.scenario, &runs, false, &args.view)?;
+    if missing > 0 && !args.quiet {
+        let all = first.scenario.runs();
+        note(format_args!(
+            "{missing} of {all} runs are missing; `whimbrel run` with --resume and --out {} runs them",
+            args.out.display()
+        ));
     }
-    Ok(())
+    if args.quiet && !args.json {
+        return Ok(());
+    }
+    let runs: Vec<_> = runs.into_iter().map(|(run, _)| run).collect();
+    print_results(&first.scenario, &runs, args.json, &args.view)
 }
 
 fn copy(from: &Path, to: &Path, name: &str) -> Outcome {

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::json;
 use whimbrel_lab::metrics;
 
-use crate::output::{exit, print};
+use crate::output::{exit, print, print_json};
 
 /// List the metrics: name, definition, and the time that each covers
 ///
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         };
     }
     if args.json {
-        text = format!("{:#}\n", json!({ "metrics": list }));
+        return exit(print_json(&json!({ "metrics": list })));
     }
     exit(print(&text))
 }

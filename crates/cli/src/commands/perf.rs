@@ -70,7 +70,8 @@ pub(crate) struct Args {
     /// Time between reports, at least 50 ms
     #[arg(long, short = 'i', value_name = "TIME", default_value = "1 s", value_parser = parse_time)]
     interval: f64,
-    /// Print one JSON object at the end; with --server one line for each measurement
+    /// Print one JSON object at the end: {"start", "intervals", "end"}; with --server one line for each measurement: {"peer", "sent",
+    /// "peer_received", "received", "peer_sent", "stopped", "error"}
     #[arg(long)]
     json: bool,
     /// Show rate, congestion window, round-trip time and losses of each path, live, if standard output is a terminal

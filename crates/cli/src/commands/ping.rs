@@ -65,7 +65,8 @@ pub(crate) struct Args {
     /// Print only the summary
     #[arg(long, short)]
     quiet: bool,
-    /// Print one JSON object at the end
+    /// Print one JSON object at the end: {"paths": [{"local", "remote", "state", "sent", "answered", "loss", "rtt_ms": {"min", "mean", "max",
+    /// "deviation", "jitter"} or null}], "error"}
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use whimbrel_report::{Format, PlotOptions, Report};
 
-use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, count, exit, fail, note};
+use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, count, exit, fail, files_json, note, print_json};
 
 /// Draw figures of saved results as SVG files, with --pdf also as PDF files
 ///
@@ -28,6 +28,9 @@ pub(crate) struct Args {
     /// Write PDF files as well. The font, Helvetica, is not embedded
     #[arg(long)]
     pdf: bool,
+    /// Print one JSON object with the files that were written: {"files": [PATH]}
+    #[arg(long)]
+    json: bool,
     /// Print only errors to standard error
     #[arg(long, short)]
     quiet: bool,
@@ -56,6 +59,7 @@ fn try_run(args: &Args) -> Outcome {
     } else {
         &[Format::Svg]
     };
+    let mut files = Vec::with_capacity(plots.len() * formats.len());
     for plot in &plots {
         for format in formats {
             let path = out.join(format!("{}.{}", plot.path, format.extension()));
@@ -64,14 +68,15 @@ fn try_run(args: &Args) -> Outcome {
                 .map_or(Ok(()), std::fs::create_dir_all)
                 .and_then(|()| std::fs::write(&path, plot.render(*format)));
             written.map_err(|error| fail(FAILED, format_args!("cannot write {}: {error}", path.display())))?;
+            files.push(path);
         }
     }
     if !args.quiet {
-        note(format_args!(
-            "{} in {}",
-            count(plots.len() * formats.len(), "figure"),
-            out.display()
-        ));
+        note(format_args!("{} in {}", count(files.len(), "figure"), out.display()));
     }
-    Ok(())
+    if args.json {
+        print_json(&files_json(&files))
+    } else {
+        Ok(())
+    }
 }

@@ -52,7 +52,8 @@ pub(crate) struct Args {
     /// Replace existing files; by default they are kept and the transfer is refused
     #[arg(long)]
     force: bool,
-    /// Print one line of JSON for each file
+    /// Print one line of JSON for each file: {"name", "peer", "bytes", "begin", "sha256", "seconds"}; `begin` is the place from which it was
+    /// received. With `-`, the lines go to standard error
     #[arg(long)]
     json: bool,
     /// Show rate, congestion window, round-trip time and losses of each path, live, if standard output is a terminal

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use whimbrel_report::Report;
 
-use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, note};
+use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, files_json, note, print_json};
 
 /// Write a report of saved results: one HTML file with tables and figures
 ///
@@ -19,24 +19,36 @@ pub(crate) struct Args {
     /// The file to write. Default: report.html in DIR
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Print one JSON object with the file that was written: {"files": [PATH]}
+    #[arg(long)]
+    json: bool,
     /// Print only errors to standard error
     #[arg(long, short)]
     quiet: bool,
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    exit(write_report(&args.folder, args.out.as_deref(), args.quiet))
+    exit(try_run(args))
 }
 
-/// Writes the report of the results in `folder`.
-pub(crate) fn write_report(folder: &Path, out: Option<&Path>, quiet: bool) -> Outcome {
-    let default = folder.join("report.html");
-    let out = out.unwrap_or(&default);
+fn try_run(args: &Args) -> Outcome {
+    let file = write_report(&args.folder, args.out.as_deref(), args.quiet)?;
+    if args.json {
+        print_json(&files_json(&[file]))
+    } else {
+        Ok(())
+    }
+}
+
+/// Writes the report of the results in `folder`. Returns its file.
+pub(crate) fn write_report(folder: &Path, out: Option<&Path>, quiet: bool) -> Outcome<PathBuf> {
+    let out = out.map_or_else(|| folder.join("report.html"), Path::to_path_buf);
     let report = Report::read(folder).map_err(|error| fail(WRONG_USE, error))?;
     let html = report.html().map_err(|error| fail(WRONG_USE, error))?;
-    std::fs::write(out, html).map_err(|error| fail(FAILED, format_args!("cannot write {}: {error}", out.display())))?;
+    std::fs::write(&out, html)
+        .map_err(|error| fail(FAILED, format_args!("cannot write {}: {error}", out.display())))?;
     if !quiet {
         note(format_args!("the report is in {}", out.display()));
     }
-    Ok(())
+    Ok(out)
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use whimbrel_scenario::{Accounting, PartText, Scheme, families, scheme_snippet, word_hint, wrapped};
 
-use crate::output::{EXIT_CODES, Outcome, WRONG_USE, exit, fail, print};
+use crate::output::{EXIT_CODES, Outcome, WRONG_USE, exit, fail, print, print_json};
 
 /// List the schemes, show the parts of a scheme, or list all parts
 #[derive(clap::Args, Debug)]
@@ -26,20 +26,26 @@ enum Command {
     Show {
         /// The scheme's name
         name: String,
+        /// Print one JSON object: that of the scheme in `schemes --json`
+        #[arg(long)]
+        json: bool,
     },
     /// List the parts of schemes with their parameters, by slot
     Parts {
         /// Only the part with this name, or only the parts of this slot: discriminator, window, distribution, coupling or path_policy
         name: Option<String>,
+        /// Print one JSON object: the slots of `schemes --json` that have these parts, {"slots": [...]}
+        #[arg(long)]
+        json: bool,
     },
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
     exit(match &args.command {
-        None if args.json => print(&format!("{:#}\n", registry())),
+        None if args.json => print_json(&registry()),
         None => print(&list()),
-        Some(Command::Show { name }) => show(name),
-        Some(Command::Parts { name }) => parts(name.as_deref()),
+        Some(Command::Show { name, json }) => show(name, *json),
+        Some(Command::Parts { name, json }) => parts(name.as_deref(), *json),
     })
 }
 
@@ -77,22 +83,28 @@ fn list() -> String {
 
 /// Returns all schemes and parts as JSON.
 fn registry() -> Value {
-    let schemes = Scheme::all().map(|scheme| {
-        let parts = scheme.parts();
-        json!({
-            "name": scheme.name(),
-            "summary": scheme.summary(),
-            "source": scheme.source(),
-            "parts": {
-                "discriminator": parts.discriminator.name(),
-                "window": parts.window.name(),
-                "distribution": parts.distribution.name(),
-                "coupling": parts.coupling.name(),
-                "path_policy": parts.path_policy.name(),
-            },
-            "toml": scheme_snippet(scheme),
-        })
-    });
+    let slots = families().into_iter().map(|(slot, parts)| slot_json(slot, &parts));
+    json!({ "schemes": Scheme::all().map(scheme_json).collect::<Value>(), "slots": slots.collect::<Value>() })
+}
+
+fn scheme_json(scheme: Scheme) -> Value {
+    let parts = scheme.parts();
+    json!({
+        "name": scheme.name(),
+        "summary": scheme.summary(),
+        "source": scheme.source(),
+        "parts": {
+            "discriminator": parts.discriminator.name(),
+            "window": parts.window.name(),
+            "distribution": parts.distribution.name(),
+            "coupling": parts.coupling.name(),
+            "path_policy": parts.path_policy.name(),
+        },
+        "toml": scheme_snippet(scheme),
+    })
+}
+
+fn slot_json(slot: &str, parts: &[PartText]) -> Value {
     let part = |part: &PartText| {
         let parameters = part.parameters.iter().map(
             |parameter| json!({ "name": parameter.name, "default": parameter.default, "meaning": parameter.meaning }),
@@ -104,14 +116,12 @@ fn registry() -> Value {
             "parameters": parameters.collect::<Value>(),
         })
     };
-    let slots = families()
-        .into_iter()
-        .map(|(slot, parts)| json!({ "slot": slot, "parts": parts.iter().map(part).collect::<Value>() }));
-    json!({ "schemes": schemes.collect::<Value>(), "slots": slots.collect::<Value>() })
+    json!({ "slot": slot, "parts": parts.iter().map(part).collect::<Value>() })
 }
 
-fn show(name: &str) -> Outcome {
+fn show(name: &str, json: bool) -> Outcome {
     match Scheme::by_name(name) {
+        Some(scheme) if json => print_json(&scheme_json(scheme)),
         Some(scheme) => print(&scheme_snippet(scheme)),
         None => Err(fail(
             WRONG_USE,
@@ -128,26 +138,30 @@ fn unknown(what: &str, name: &str, known: impl Iterator<Item = &'static str>) ->
     format!("there is no {what} `{name}`; {hint}")
 }
 
-fn parts(name: Option<&str>) -> Outcome {
-    let families = families();
+fn parts(name: Option<&str>, json: bool) -> Outcome {
+    let mut families = Vec::from(families());
+    let names: Vec<&'static str> = families
+        .iter()
+        .flat_map(|(slot, parts)| parts.iter().map(|part| part.info.name).chain([*slot]))
+        .collect();
+    if let Some(name) = name {
+        for (slot, parts) in &mut families {
+            parts.retain(|part| name == part.info.name || name == *slot);
+        }
+        families.retain(|(_, parts)| !parts.is_empty());
+        if families.is_empty() {
+            return Err(fail(WRONG_USE, unknown("part", name, names.into_iter())));
+        }
+    }
+    if json {
+        let slots = families.iter().map(|(slot, parts)| slot_json(slot, parts));
+        return print_json(&json!({ "slots": slots.collect::<Value>() }));
+    }
     let mut text = String::new();
     for (slot, parts) in &families {
-        for part in parts
-            .iter()
-            .filter(|part| name.is_none_or(|name| name == part.info.name || name == *slot))
-        {
-            describe(&mut text, slot, part);
-        }
+        parts.iter().for_each(|part| describe(&mut text, slot, part));
     }
-    match name {
-        Some(name) if text.is_empty() => {
-            let names = families
-                .iter()
-                .flat_map(|(slot, parts)| parts.iter().map(|part| part.info.name).chain([*slot]));
-            Err(fail(WRONG_USE, unknown("part", name, names)))
-        }
-        _ => print(&text),
-    }
+    print(&text)
 }
 
 fn describe(text: &mut String, slot: &str, part: &PartText) {

@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// [default: stdin]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Print one line of JSON for each file
+    /// Print one line of JSON for each file: {"name", "bytes", "begin", "sha256", "seconds"}; `begin` is the place from which it was sent
     #[arg(long)]
     json: bool,
     /// Show rate, congestion window, round-trip time and losses of each path, live, if standard output is a terminal

@@ -3,12 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use serde_json::json;
 use whimbrel_lab::{Part, PlannedScenario, Results, Run, Status, Study, StudyError, StudyReport, pages, run_planned};
 
 use super::report::write_report;
 use crate::execute::{jobs, width};
 use crate::interrupt::listen;
-use crate::output::{EXIT_CODES, Ended, FAILED, INTERRUPTED, Outcome, WRONG_USE, count, exit, fail, note, print};
+use crate::output::{
+    EXIT_CODES, Ended, FAILED, INTERRUPTED, Outcome, WRONG_USE, count, exit, fail, note, print, print_json,
+};
 use crate::progress::Reporter;
 
 /// The studies of the project at build time: study, file, content.
@@ -33,10 +36,19 @@ enum Command {
 }
 
 #[derive(clap::Args, Debug)]
-struct ListArgs {
+struct ShelfArgs {
     /// Folder with studies. Default: ./studies, or the studies embedded in this program
     #[arg(long, value_name = "DIR")]
     studies: Option<PathBuf>,
+}
+
+#[derive(clap::Args, Debug)]
+struct ListArgs {
+    /// Print one JSON object instead of the list: {"studies": [{"id", "title", "source", "claims"}]}; `claims` is their number
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    shelf: ShelfArgs,
 }
 
 #[derive(clap::Args, Debug)]
@@ -48,7 +60,7 @@ struct ResultsArgs {
     #[arg(long, conflicts_with = "out")]
     json: bool,
     #[command(flatten)]
-    list: ListArgs,
+    shelf: ShelfArgs,
 }
 
 #[derive(clap::Args, Debug)]
@@ -88,7 +100,7 @@ struct RunArgs {
     #[arg(long, short)]
     quiet: bool,
     #[command(flatten)]
-    list: ListArgs,
+    shelf: ShelfArgs,
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
@@ -107,7 +119,7 @@ struct Shelf {
 }
 
 impl Shelf {
-    fn open(args: &ListArgs) -> Outcome<Self> {
+    fn open(args: &ShelfArgs) -> Outcome<Self> {
         let here = Path::new("studies");
         let folder = args.studies.as_deref().or_else(|| here.is_dir().then_some(here));
         if let Some(folder) = folder {
@@ -155,26 +167,31 @@ fn study_error(error: &StudyError) -> Ended {
 }
 
 fn list(args: &ListArgs) -> Outcome {
-    let shelf = Shelf::open(args)?;
-    let mut rows = Vec::new();
-    for folder in &shelf.folders {
-        let study = shelf.load(folder)?;
-        let claims = count(study.claims().count(), "claim");
-        rows.push((
-            study.id().to_owned(),
-            format!("{}; {}; {claims}", study.title(), study.source()),
-        ));
-    }
-    let widest = rows.iter().map(|(id, _)| id.len()).max().unwrap_or(0);
-    let text: String = rows
+    let shelf = Shelf::open(&args.shelf)?;
+    let studies = shelf
+        .folders
         .iter()
-        .map(|(id, rest)| format!("{id:widest$}  {rest}\n"))
-        .collect();
-    print(&text)
+        .map(|folder| shelf.load(folder))
+        .collect::<Outcome<Vec<_>>>()?;
+    if args.json {
+        let facts = |study: &Study| json!({ "id": study.id(), "title": study.title(), "source": study.source(), "claims": study.claims().count() });
+        return print_json(&json!({ "studies": studies.iter().map(facts).collect::<Vec<_>>() }));
+    }
+    let widest = studies.iter().map(|study| study.id().len()).max().unwrap_or(0);
+    let row = |study: &Study| {
+        let claims = count(study.claims().count(), "claim");
+        format!(
+            "{:widest$}  {}; {}; {claims}\n",
+            study.id(),
+            study.title(),
+            study.source()
+        )
+    };
+    print(&studies.iter().map(row).collect::<String>())
 }
 
 fn results(args: &ResultsArgs) -> Outcome {
-    let shelf = Shelf::open(&args.list)?;
+    let shelf = Shelf::open(&args.shelf)?;
     let studies = shelf
         .folders
         .iter()
@@ -200,7 +217,7 @@ fn results(args: &ResultsArgs) -> Outcome {
 }
 
 fn run_studies(args: &RunArgs) -> Outcome {
-    let shelf = Shelf::open(&args.list)?;
+    let shelf = Shelf::open(&args.shelf)?;
     if args.keep && shelf.unpacked.is_some() {
         return Err(fail(
             WRONG_USE,
@@ -245,7 +262,7 @@ fn run_studies(args: &RunArgs) -> Outcome {
             [one] if !args.all => one.clone(),
             several => serde_json::Value::from(several),
         };
-        print(&format!("{value:#}\n"))?;
+        print_json(&value)?;
     }
     Ok(())
 }

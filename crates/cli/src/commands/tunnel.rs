@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -21,6 +21,7 @@ use crate::transfer::options::{Options, parse_time};
 use crate::transfer::run::block_on;
 use crate::transfer::{address, listen, paths};
 use crate::tunnel::device::Device;
+use crate::tunnel::events::Events;
 use crate::tunnel::forward::{Allowed, Forward, Target, parse_allow, parse_forward};
 use crate::tunnel::link::Link;
 use crate::tunnel::lookups::Lookups;
@@ -62,7 +63,8 @@ addresses of its --tun networks. See SECURITY.md.
 const EXIT_CODES: &str = "\
 Exit codes:
   0    ended by Ctrl-C
-  1    failed, for example because a port is in use; or the other end refused the tunnel
+  1    failed, for example because a port is in use; or the other end refused the tunnel; or lines of
+       --json were lost because standard output was not read
   2    wrong use of this command
   3    refused: nothing listens at the address
   4    unreachable: the network has no route
@@ -110,6 +112,12 @@ pub(crate) struct Args {
     /// Largest packet of the TUN device in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 1400, requires = "tun", value_parser = clap::value_parser!(u16).range(576..))]
     mtu: u16,
+    /// Print one line of JSON for each event to standard output: {"event", "time", ...}, with the time in UTC (RFC 3339) and these
+    /// fields by event: listening {"addresses", "sctp_port"}, forwarding {"protocol", "local", "target"}, device {"name", "addresses"},
+    /// connected {"peer"}, path {"peer", "local", "remote", "state", "outage_s"}, ended {"peer", "seconds", "error"}, refused {"peer", "error"},
+    /// retrying {"error", "pause_s"}
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     toward: Toward,
     #[command(flatten)]
@@ -126,14 +134,15 @@ fn parse_idle(text: &str) -> Result<Duration, String> {
 
 pub(crate) fn run(args: &Args) -> ExitCode {
     let console = Console::new();
+    let events = Events::new(&console, args.json);
     if args.server {
-        block_on(&console, serve(args, &console))
+        block_on(&console, serve(args, &console, &events))
     } else {
-        block_on(&console, connect(args, &console))
+        block_on(&console, connect(args, &console, &events))
     }
 }
 
-fn device(args: &Args, console: &Console) -> Result<Option<Arc<Device>>, Failure> {
+fn device(args: &Args, console: &Console, events: &Events) -> Result<Option<Arc<Device>>, Failure> {
     if args.tun.is_empty() {
         return Ok(None);
     }
@@ -147,6 +156,7 @@ fn device(args: &Args, console: &Console) -> Result<Option<Arc<Device>>, Failure
     let device = Device::create(&args.tun, args.mtu, args.server)?;
     let networks: Vec<_> = args.tun.iter().map(ToString::to_string).collect();
     console.note(format!("TUN device {} with {}", device.name(), networks.join(", ")));
+    events.device(device.name(), &args.tun);
     Ok(Some(Arc::new(device)))
 }
 
@@ -158,7 +168,7 @@ async fn carry(device: Option<&Arc<Device>>) -> Result<(), Failure> {
     }
 }
 
-async fn serve(args: &Args, console: &Console) -> Result<(), Failure> {
+async fn serve(args: &Args, console: &Console, events: &Events) -> Result<(), Failure> {
     let allowed = Allowed::new(&args.allow);
     if allowed.is_empty() && args.tun.is_empty() {
         return Err(Failure::wrong_use(
@@ -172,16 +182,18 @@ async fn serve(args: &Args, console: &Console) -> Result<(), Failure> {
         (false, false) => "connect to the targets of --allow",
     };
     let listener = listen::bind(&args.listen, &args.options, STREAMS, MAX_MESSAGE, risk, console)?;
+    events.listening(listener.stack());
     let service = Service {
         allowed: Some(Arc::new(allowed)),
-        device: device(args, console)?,
+        device: device(args, console, events)?,
         udp_idle: args.udp_idle,
         lookups: Lookups::default(),
     };
     let clients = Clients::default();
     let attend = |association| {
         let (service, clients) = (service.clone(), clients.clone());
-        attend(association, service, clients, interrupt.clone(), console.clone())
+        let (console, events) = (console.clone(), events.clone());
+        attend(association, service, clients, interrupt.clone(), console, events)
     };
     let stack = listener.stack().clone();
     let enough = std::future::pending();
@@ -237,6 +249,7 @@ async fn attend(
     clients: Clients,
     interrupt: Interrupt,
     console: Console,
+    events: Events,
 ) -> Option<Result<(), Failure>> {
     let peer = paths::peer(&association);
     let greeting = async {
@@ -252,23 +265,38 @@ async fn attend(
         }
     };
     let mux = Mux::new(association.clone(), &console);
+    let connected = OnceLock::new();
     let served = async {
         let token = greeting.await?;
         clients.enter(token, &mux.link, service.device.as_ref());
         association.send(Frame::Accepted(VERSION).into_message()).await?;
         console.note(format!("{peer}: connected"));
+        events.connected(&peer);
+        let _ = connected.set(Instant::now());
         Ok::<_, Failure>(mux.serve(&service).await?)
     };
-    tokio::select! {
+    let error = tokio::select! {
         served = served => match served {
-            Ok(()) => console.note(format!("{peer}: ended")),
+            Ok(()) => {
+                console.note(format!("{peer}: ended"));
+                None
+            }
             Err(failure) => {
                 console.note(format!("{peer}: {}", failure.message));
                 association.abort(&failure.message);
+                Some(failure.message)
             }
         },
-        () = interrupt.asked(1) => association.abort("the server was interrupted"),
-        never = paths::watch(&association, &console) => match never {},
+        () = interrupt.asked(1) => {
+            association.abort("the server was interrupted");
+            None
+        }
+        never = events.watch_paths(&association) => match never {},
+    };
+    match (connected.get(), error) {
+        (Some(since), error) => events.ended(&peer, *since, error.as_deref()),
+        (None, Some(error)) => events.refused(&peer, &error),
+        (None, None) => {}
     }
     mux.end();
     clients.leave(mux.link.number);
@@ -278,21 +306,22 @@ async fn attend(
     Some(Ok(()))
 }
 
-async fn connect(args: &Args, console: &Console) -> Result<(), Failure> {
+async fn connect(args: &Args, console: &Console, events: &Events) -> Result<(), Failure> {
     if args.forward.is_empty() && args.tun.is_empty() {
         return Err(Failure::wrong_use("give --forward PORT:HOST:PORT or --tun ADDR/PREFIX"));
     }
     let interrupt = Interrupt::listen()?;
-    let ports = Ports::bind(&args.forward, console).await?;
+    let ports = Ports::bind(&args.forward, console, events).await?;
     let mut token = [0; 16];
     getrandom::fill(&mut token).map_err(|error| Failure::file(format!("no random numbers: {error}")))?;
     let client = Client {
         args,
         interrupt,
         console,
+        events,
         service: Service {
             allowed: None,
-            device: device(args, console)?,
+            device: device(args, console, events)?,
             udp_idle: args.udp_idle,
             lookups: Lookups::default(),
         },
@@ -320,6 +349,7 @@ struct Client<'a> {
     args: &'a Args,
     interrupt: Interrupt,
     console: &'a Console,
+    events: &'a Events,
     service: Service,
     /// The same for all its associations.
     token: u128,
@@ -387,6 +417,7 @@ impl Client<'_> {
             let seconds = pause.as_secs();
             let (what, why) = (lost.what, lost.failure.message);
             self.console.note(format!("{what}: {why}; trying again in {seconds} s"));
+            self.events.retrying(&why, seconds);
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = self.stopped() => return Ok(()),
@@ -461,14 +492,18 @@ impl Client<'_> {
         if let Some(device) = &self.service.device {
             device.attach(&mux.link);
         }
+        let peer = paths::peer(association);
         self.console.note("connected");
+        self.events.connected(&peer);
         let connected = Instant::now();
         self.current.send_replace(Some(mux.clone()));
         let outcome = tokio::select! {
             served = mux.serve(&self.service) => Err(Lost::after(connected, served)),
             () = self.stopped() => Ok(()),
-            never = paths::watch(association, self.console) => match never {},
+            never = self.events.watch_paths(association) => match never {},
         };
+        let error = outcome.as_ref().err().map(|lost: &Lost| lost.failure.message.as_str());
+        self.events.ended(&peer, connected, error);
         self.current.send_replace(None);
         mux.end();
         if let Some(device) = &self.service.device {

@@ -1,12 +1,14 @@
 //! Reports of paths that fail and recover during a transfer.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use whimbrel::{Association, PathChange, PathEvent};
 
 use super::console::Console;
+use crate::perf::sample::State;
 
 /// Pings of an association that is doubted, and the time between them.
 const PINGS: u32 = 5;
@@ -46,19 +48,54 @@ pub(crate) async fn is_alive(association: &Association) -> bool {
 
 /// Prints each failure and recovery of a path to standard error, for as long as it is polled.
 pub(crate) async fn watch(association: &Association, console: &Console) -> std::convert::Infallible {
+    watch_with(association, console, |_| {}).await
+}
+
+/// Does what [`watch`] does, and calls `report` each time as well.
+pub(crate) async fn watch_with(
+    association: &Association,
+    console: &Console,
+    mut report: impl FnMut(&Outage),
+) -> std::convert::Infallible {
     let mut events = association.path_events();
     let mut outages = Outages::default();
     while let Some(event) = events.next().await {
         let has_others = association.paths().len() > 1;
-        if let Some(text) = outages.describe(&event, has_others) {
+        if let Some(outage) = outages.on_event(&event, has_others) {
             let time = SystemTime::now()
                 .checked_sub(event.time.elapsed())
                 .unwrap_or(UNIX_EPOCH);
-            console.note(format!("{} {text}", utc(time)));
+            console.note(format!("{} {outage}", utc(time)));
+            report(&outage);
         }
     }
     // The association is over; what ends the transfer is not for this task to say.
     std::future::pending().await
+}
+
+/// A failure or recovery of a path.
+#[derive(Clone, Debug)]
+pub(crate) struct Outage {
+    pub(crate) local: SocketAddr,
+    pub(crate) remote: SocketAddr,
+    /// Potentially failed, failed, or active again.
+    pub(crate) state: State,
+    /// Of one that works again: the time without it.
+    pub(crate) lasted: Option<Duration>,
+    /// Whether there are other paths.
+    has_others: bool,
+}
+
+impl fmt::Display for Outage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "path {} to {} ", self.local, self.remote)?;
+        match self.lasted {
+            Some(lasted) => write!(f, "works again after {:.1} s", lasted.as_secs_f64()),
+            None if self.state == State::Inactive => f.write_str("has failed"),
+            None if self.has_others => f.write_str("does not answer; data goes over other paths"),
+            None => f.write_str("does not answer"),
+        }
+    }
 }
 
 /// Paths that do not work, and since when.
@@ -67,22 +104,21 @@ struct Outages(BTreeMap<(SocketAddr, SocketAddr), Instant>);
 
 impl Outages {
     /// Takes in a change of a path; returns what is to be reported, if anything. `has_others`: there are other paths.
-    fn describe(&mut self, event: &PathEvent, has_others: bool) -> Option<String> {
+    fn on_event(&mut self, event: &PathEvent, has_others: bool) -> Option<Outage> {
         let path = (event.local, event.remote);
-        let what = match event.change {
+        let (state, lasted) = match event.change {
             PathChange::PotentiallyFailed => {
                 self.0.entry(path).or_insert(event.time);
-                let rest = if has_others { "; data goes over other paths" } else { "" };
-                format!("does not answer{rest}")
+                (State::PotentiallyFailed, None)
             }
             PathChange::Down => {
                 self.0.entry(path).or_insert(event.time);
-                "has failed".to_owned()
+                (State::Inactive, None)
             }
             PathChange::Up | PathChange::Confirmed => {
                 // Its first confirmation is nothing to report.
                 let since = self.0.remove(&path)?;
-                format!("works again after {:.1} s", (event.time - since).as_secs_f64())
+                (State::Active, Some(event.time - since))
             }
             PathChange::Removed => {
                 self.0.remove(&path);
@@ -90,12 +126,18 @@ impl Outages {
             }
             _ => return None,
         };
-        Some(format!("path {} to {} {what}", event.local, event.remote))
+        Some(Outage {
+            local: event.local,
+            remote: event.remote,
+            state,
+            lasted,
+            has_others,
+        })
     }
 }
 
 /// Returns a time in the format of RFC 3339, in UTC with milliseconds.
-fn utc(time: SystemTime) -> String {
+pub(crate) fn utc(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
     let (year, month, day) = date(days);
@@ -138,7 +180,7 @@ mod tests {
                 remote: "192.0.2.2:2".parse().expect("an address"),
                 change,
             };
-            let text = outages.describe(&event, millis < 200)?;
+            let text = outages.on_event(&event, millis < 200)?.to_string();
             Some(
                 text.strip_prefix("path 192.0.2.1:1 to 192.0.2.2:2 ")
                     .expect("its name")

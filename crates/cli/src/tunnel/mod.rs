@@ -3,6 +3,7 @@
 pub(crate) mod channel;
 pub(crate) mod datagrams;
 pub(crate) mod device;
+pub(crate) mod events;
 pub(crate) mod flows;
 pub(crate) mod forward;
 pub(crate) mod link;

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::datagrams::LocalSocket;
+use super::events::Events;
 use super::flows::UdpPort;
 use super::forward::{Forward, Protocol, Target};
 use super::mux::Mux;
@@ -32,7 +33,7 @@ impl Ports {
     ///
     /// # Errors
     /// Returns an error if one cannot be opened.
-    pub(crate) async fn bind(forwards: &[Forward], console: &Console) -> Result<Self, Failure> {
+    pub(crate) async fn bind(forwards: &[Forward], console: &Console, events: &Events) -> Result<Self, Failure> {
         let mut ports = Ports::default();
         for Forward { local, target } in forwards {
             let (protocol, bound) = match target.protocol {
@@ -42,6 +43,7 @@ impl Ports {
             let cannot = |error| Failure::file(format!("cannot listen on {protocol} {local}: {error}"));
             let local = bound.map_err(cannot)?;
             console.note(format!("{protocol} {local} goes to {target}"));
+            events.forwarding(protocol, local, target);
             if !local.ip().is_loopback() {
                 console.note(format!("warning: anyone who can reach {local} can use the tunnel"));
             }

@@ -1,5 +1,6 @@
 //! `tunnel` over loopback: forwarded ports.
 
+mod events;
 mod hostile;
 #[cfg(target_os = "linux")]
 mod lookups;
