@@ -333,7 +333,7 @@ impl SctpEnd {
         }
         while let Some((id, event)) = self.endpoint.poll_event() {
             match event {
-                Event::DataReady => self.read(context, id),
+                Event::DataReady => self.read(context, id, false),
                 Event::SendSpace => self.blocked = false,
                 Event::Connected { outbound_streams, .. } => {
                     self.id = Some(id);
@@ -344,7 +344,7 @@ impl SctpEnd {
                 }
                 Event::LocalAddressAdded { .. } => self.prefer_wanted(context.now),
                 Event::Closed(reason) => {
-                    self.read(context, id);
+                    self.read(context, id, true);
                     self.phase = Phase::Closed;
                     self.closed = Some(reason);
                 }
@@ -388,8 +388,9 @@ impl SctpEnd {
         }
     }
 
-    /// Reads all received data. A file is compared with the original.
-    fn read(&mut self, context: &mut Context<'_>, id: AssocId) {
+    /// Reads all received data. A file is compared with the original. At the end of the association, the call that finds no more data is
+    /// made as well, because it removes the association.
+    fn read(&mut self, context: &mut Context<'_>, id: AssocId, is_over: bool) {
         let sink = &mut context.flow.sink;
         let compares = sink.compares();
         let mut content: Vec<u8> = Vec::new();
@@ -412,6 +413,9 @@ impl SctpEnd {
                 content.clear();
             }
             sink.deliver(context.now, context.network.window, delivery);
+            if !received.more && !is_over {
+                return;
+            }
         }
     }
 
