@@ -10,7 +10,8 @@ use whimbrel_sim::{FrameEvent, Interest, Observer, PacketEvent, RouteEvent, RunC
 
 use crate::output::{Manifest, Results, Status};
 use crate::record::{Labels, Recorded, Recorder, Selection};
-use crate::runner::{Part, Placed, Run};
+use crate::run::{Placed, Run};
+use crate::runner::Part;
 use crate::write::file::WriteError;
 
 /// Observes a network that the caller drives, and writes the files that [`run`](crate::run) writes for a single run.

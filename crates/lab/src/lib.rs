@@ -13,6 +13,7 @@ mod record;
 mod recorded;
 mod report;
 mod rows;
+mod run;
 mod runner;
 mod stats;
 mod stored;
@@ -30,7 +31,8 @@ pub use metric::{COUNT, Metric, Values, find_metric, metrics};
 pub use output::{Input, Manifest, ManifestScenario, Results, Status, inputs};
 pub use report::{PointReport, Summaries, View, ViewError, json, summarise, tables};
 pub use rows::{Field, Rows};
-pub use runner::{FlowRun, LinkRun, Options, Outcome, Part, Progress, Run, RunError, run};
+pub use run::{FlowRun, LinkRun, Run};
+pub use runner::{Options, Outcome, Part, Progress, RunError, run};
 pub use stats::{Summary, jain_index};
 pub use stored::{Journal, StoredRuns, load_runs, open_folder};
 pub use study::{

@@ -1,5 +1,7 @@
 //! Metrics of runs.
 
+use std::slice;
+
 use whimbrel_control::{Cause, Span, Time};
 use whimbrel_sim::config::{FlowKind, SimConfig};
 use whimbrel_sim::{DelaySummary, FlowResult, Histogram, LinkResult, RadioResult, RunResult};
@@ -343,19 +345,9 @@ impl Values {
         values.set_delay(&flow.delay);
         let silence = flow.longest_silence.map_or(f64::NAN, |span| span.as_secs_f64() * 1e3);
         values.set(Id::Silence, silence);
-        if flow.kind == FlowKind::Sctp {
-            values.set(Id::Switches, flow.sender.path_switches as f64);
-        }
         values.set(Id::FirstSwitch, seconds(flow.first_switch));
+        values.set_senders(slice::from_ref(flow));
         if flow.kind != FlowKind::Udp {
-            values.set(Id::Retransmissions, flow.sender.retransmissions as f64);
-            values.set(Id::FastRetransmits, flow.sender.fast_retransmits as f64);
-            values.set(Id::Timeouts, flow.sender.timeouts as f64);
-            values.set(Id::Spurious, flow.spurious_retransmissions() as f64);
-            values.set(Id::Marks, flow.receiver.ce_received as f64);
-            values.set(Id::Ecne, flow.receiver.ecne_sent as f64);
-            values.set(Id::Cwr, flow.sender.cwr_sent as f64);
-            values.set(Id::EcnReductions, flow.sender.ecn_reductions as f64);
             values.set_verdicts(&flow.verdicts);
         }
         values.set_packets(
@@ -376,35 +368,18 @@ impl Values {
     pub(crate) fn of_run(result: &RunResult, config: &SimConfig, watched: Option<&Watched>) -> Self {
         let mut values = Values::NONE;
         let flows = &result.flows;
-        let sum = |of: &dyn Fn(&FlowResult) -> f64| flows.iter().map(of).sum::<f64>();
-        values.set(Id::Goodput, sum(&|flow| flow.goodput_bps) / 1e6);
-        let ends = flows
-            .iter()
-            .zip(&config.flow)
-            .filter(|(_, flow)| flow.traffic.is_finite());
-        let completion: Option<f64> = ends
-            .map(|(flow, _)| flow.completion.map(|span| span.as_secs_f64()))
-            .reduce(|a, b| Some(a?.max(b?)))
-            .flatten();
-        values.set(Id::Completion, completion.unwrap_or(f64::NAN));
+        values.set(Id::Goodput, sum(flows, |flow| flow.goodput_bps) / 1e6);
+        values.set(Id::Completion, completion(flows, config).unwrap_or(f64::NAN));
         let mut delays = Histogram::default();
         flows.iter().for_each(|flow| delays.merge(&flow.delays));
         values.set_delay(&delays.summary());
         let silences = flows.iter().filter_map(|flow| flow.longest_silence);
         let silence = silences.max().map_or(f64::NAN, |span| span.as_secs_f64() * 1e3);
         values.set(Id::Silence, silence);
-        if flows.iter().any(|flow| flow.kind == FlowKind::Sctp) {
-            values.set(Id::Switches, sum(&|flow| flow.sender.path_switches as f64));
-        }
+        let first_switch = flows.iter().filter_map(|flow| flow.first_switch).min();
+        values.set(Id::FirstSwitch, seconds(first_switch));
+        values.set_senders(flows);
         if flows.iter().any(|flow| flow.kind != FlowKind::Udp) {
-            values.set(Id::Retransmissions, sum(&|flow| flow.sender.retransmissions as f64));
-            values.set(Id::FastRetransmits, sum(&|flow| flow.sender.fast_retransmits as f64));
-            values.set(Id::Timeouts, sum(&|flow| flow.sender.timeouts as f64));
-            values.set(Id::Spurious, sum(&|flow| flow.spurious_retransmissions() as f64));
-            values.set(Id::Marks, sum(&|flow| flow.receiver.ce_received as f64));
-            values.set(Id::Ecne, sum(&|flow| flow.receiver.ecne_sent as f64));
-            values.set(Id::Cwr, sum(&|flow| flow.sender.cwr_sent as f64));
-            values.set(Id::EcnReductions, sum(&|flow| flow.sender.ecn_reductions as f64));
             let mut verdicts = VerdictCounts::default();
             flows.iter().for_each(|flow| verdicts.merge(&flow.verdicts));
             values.set_verdicts(&verdicts);
@@ -413,22 +388,16 @@ impl Values {
             values.set_correlations(&watched.reports);
             values.set(Id::MeanSpeed, watched.mean_speed);
         }
-        let count = |of: &dyn Fn(&FlowResult) -> u64| flows.iter().map(of).sum::<u64>();
-        let (delivered, sent) = (
-            count(&|flow| flow.delivered_packets),
-            count(&|flow| flow.sender_packets),
-        );
+        let count = |of: fn(&FlowResult) -> u64| flows.iter().map(of).sum::<u64>();
         values.set_packets(
-            delivered,
-            sent,
-            count(&|flow| flow.arrived_packets),
-            sum(&seconds_under_way),
+            count(|flow| flow.delivered_packets),
+            count(|flow| flow.sender_packets),
+            count(|flow| flow.arrived_packets),
+            sum(flows, seconds_under_way),
         );
-        let first_switch = flows.iter().filter_map(|flow| flow.first_switch).min();
-        values.set(Id::FirstSwitch, seconds(first_switch));
-        let delivered = sum(&|flow| flow.goodput_bytes as f64);
+        let delivered = sum(flows, |flow| flow.goodput_bytes as f64);
         if delivered > 0.0 {
-            let sent = sum(&|flow| (flow.sender_wire_bytes + flow.receiver_wire_bytes) as f64);
+            let sent = sum(flows, |flow| (flow.sender_wire_bytes + flow.receiver_wire_bytes) as f64);
             values.set(Id::TrRatio, sent / delivered);
         }
         let shares: Vec<_> = flows
@@ -438,31 +407,80 @@ impl Values {
             .map(|(flow, _)| flow.goodput_bps)
             .collect();
         values.set(Id::Jain, jain_index(&shares).unwrap_or(f64::NAN));
-        let most = |values: &mut dyn Iterator<Item = f64>| values.fold(f64::NAN, f64::max);
-        values.set(
-            Id::LinkUtilisation,
-            most(&mut result.links.iter().map(|link| link.utilisation)),
-        );
-        let queues = result
-            .links
-            .iter()
-            .enumerate()
-            .map(|(i, link)| queue_utilisation(link, config, i));
-        values.set(Id::QueueUtilisation, most(&mut queues.into_iter()));
-        if !result.radios.is_empty() {
-            values.set(Id::AirTime, sum(&|flow| flow.air_time.as_secs_f64()));
-            let energy = result.radios.iter().map(|radio| radio.energy).sum::<f64>();
-            values.set(Id::Energy, energy);
-            values.set(Id::EnergyPerByte, energy * 1e6 / delivered);
-            let control = |of: &dyn Fn(&RadioResult) -> u64| result.radios.iter().map(of).sum::<u64>() as f64;
-            values.set(Id::ControlPackets, control(&|radio| radio.control));
-            values.set(Id::ControlBytes, control(&|radio| radio.control_bytes));
-            let sent = sum(&|flow| flow.sender_wire_bytes as f64);
-            values.set(Id::RoutingOverhead, control(&|radio| radio.control_bytes) / sent);
-        }
+        values.set_links(&result.links, config);
+        values.set_radios(result);
         values.set_drops(&result.drops);
         values
     }
+
+    /// Sets the counters of the flows' transport protocols.
+    fn set_senders(&mut self, flows: &[FlowResult]) {
+        if flows.iter().any(|flow| flow.kind == FlowKind::Sctp) {
+            self.set(Id::Switches, sum(flows, |flow| flow.sender.path_switches as f64));
+        }
+        if flows.iter().all(|flow| flow.kind == FlowKind::Udp) {
+            return;
+        }
+        let counters: [(Id, fn(&FlowResult) -> u64); 8] = [
+            (Id::Retransmissions, |flow| flow.sender.retransmissions),
+            (Id::FastRetransmits, |flow| flow.sender.fast_retransmits),
+            (Id::Timeouts, |flow| flow.sender.timeouts),
+            (Id::Spurious, FlowResult::spurious_retransmissions),
+            (Id::Marks, |flow| flow.receiver.ce_received),
+            (Id::Ecne, |flow| flow.receiver.ecne_sent),
+            (Id::Cwr, |flow| flow.sender.cwr_sent),
+            (Id::EcnReductions, |flow| flow.sender.ecn_reductions),
+        ];
+        for (id, of) in counters {
+            self.set(id, sum(flows, |flow| of(flow) as f64));
+        }
+    }
+
+    /// Sets the values of the most utilised link and the fullest queue.
+    fn set_links(&mut self, links: &[LinkResult], config: &SimConfig) {
+        let utilisations = links.iter().map(|link| link.utilisation);
+        self.set(Id::LinkUtilisation, utilisations.fold(f64::NAN, f64::max));
+        let queues = links
+            .iter()
+            .enumerate()
+            .map(|(i, link)| queue_utilisation(link, config, i));
+        self.set(Id::QueueUtilisation, queues.fold(f64::NAN, f64::max));
+    }
+
+    /// Sets the values of a run with radios.
+    fn set_radios(&mut self, result: &RunResult) {
+        let (flows, radios) = (&result.flows, &result.radios);
+        if radios.is_empty() {
+            return;
+        }
+        self.set(Id::AirTime, sum(flows, |flow| flow.air_time.as_secs_f64()));
+        let energy = radios.iter().map(|radio| radio.energy).sum::<f64>();
+        self.set(Id::Energy, energy);
+        let delivered = sum(flows, |flow| flow.goodput_bytes as f64);
+        self.set(Id::EnergyPerByte, energy * 1e6 / delivered);
+        let control = |of: fn(&RadioResult) -> u64| radios.iter().map(of).sum::<u64>() as f64;
+        self.set(Id::ControlPackets, control(|radio| radio.control));
+        let control_bytes = control(|radio| radio.control_bytes);
+        self.set(Id::ControlBytes, control_bytes);
+        let sent = sum(flows, |flow| flow.sender_wire_bytes as f64);
+        self.set(Id::RoutingOverhead, control_bytes / sent);
+    }
+}
+
+fn sum(flows: &[FlowResult], of: impl Fn(&FlowResult) -> f64) -> f64 {
+    flows.iter().map(of).sum()
+}
+
+/// Returns the time until all finite flows were complete, s; none if one of them was not.
+fn completion(flows: &[FlowResult], config: &SimConfig) -> Option<f64> {
+    let finite = flows
+        .iter()
+        .zip(&config.flow)
+        .filter(|(_, flow)| flow.traffic.is_finite());
+    finite
+        .map(|(flow, _)| flow.completion.map(|span| span.as_secs_f64()))
+        .reduce(|a, b| Some(a?.max(b?)))
+        .flatten()
 }
 
 /// Returns a time in seconds since the start of the run.

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use whimbrel_scenario::{Scenario, hash};
 
 use crate::rows::{Field, Rows};
-use crate::runner::{Part, Run};
+use crate::run::Run;
+use crate::runner::Part;
 use crate::stored;
 use crate::write::file::{Digested, Output, WriteError, digest_of, plain};
 use crate::write::folder::MANIFEST;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use whimbrel_control::{Span, Time};
-use whimbrel_proto::{TraceKinds, TraceRecord};
+use whimbrel_proto::{PathQuality, TraceKinds, TraceRecord};
 use whimbrel_scenario::Record;
 use whimbrel_sim::RunControl;
 use whimbrel_sim::config::SimConfig;
@@ -349,6 +349,20 @@ fn path_name<'n>(paths: &'n mut Paths, config: &SimConfig, ends: (SocketAddr, So
     })
 }
 
+/// Returns the series of what a sender measured of a path.
+fn quality_values(quality: PathQuality) -> [(&'static str, Option<f64>); 6] {
+    let delivery = quality.delivery_rate.map(|rate| rate.as_bps() as f64 / 1e6);
+    let judged = quality.judged;
+    [
+        ("jitter_ms", Some(millis(quality.jitter))),
+        ("loss_share", Some(quality.loss)),
+        ("delivery_mbps", delivery),
+        ("judged_congestion", Some(judged.congestion as f64)),
+        ("judged_transmission", Some(judged.transmission as f64)),
+        ("judged_unsure", Some(judged.unsure as f64)),
+    ]
+}
+
 fn millis(span: Span) -> f64 {
     span.as_nanos() as f64 / 1e6
 }
@@ -438,29 +452,19 @@ impl Observer for Recorder {
                 rto,
                 quality,
             } => {
-                let judged = quality.map(|quality| quality.judged);
-                let values = [
+                let window = [
                     ("cwnd_bytes", Some(cwnd as f64)),
                     // Unlimited before the first loss.
                     ("ssthresh_bytes", (ssthresh != u64::MAX).then_some(ssthresh as f64)),
                     ("flight_bytes", Some(flight as f64)),
                     ("rto_ms", Some(millis(rto))),
                     ("srtt_ms", srtt.map(millis)),
-                    ("jitter_ms", quality.map(|quality| millis(quality.jitter))),
-                    ("loss_share", quality.map(|quality| quality.loss)),
-                    (
-                        "delivery_mbps",
-                        quality
-                            .and_then(|quality| quality.delivery_rate)
-                            .map(|rate| rate.as_bps() as f64 / 1e6),
-                    ),
-                    ("judged_congestion", judged.map(|judged| judged.congestion as f64)),
-                    ("judged_transmission", judged.map(|judged| judged.transmission as f64)),
-                    ("judged_unsure", judged.map(|judged| judged.unsure as f64)),
                 ];
-                let known: Vec<_> = values
-                    .iter()
-                    .filter_map(|&(name, value)| Some((name, value?)))
+                let quality = quality.map(quality_values);
+                let known: Vec<_> = window
+                    .into_iter()
+                    .chain(quality.into_iter().flatten())
+                    .filter_map(|(name, value)| Some((name, value?)))
                     .collect();
                 let about = About {
                     flow: Some((flow, forward)),

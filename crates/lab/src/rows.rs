@@ -3,7 +3,7 @@
 use whimbrel_scenario::Scenario;
 
 use crate::metric::metrics;
-use crate::runner::Run;
+use crate::run::Run;
 use crate::text::{outcome_word, text};
 use crate::write::table::{Cell, Kind};
 

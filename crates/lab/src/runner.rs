@@ -8,106 +8,18 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use whimbrel_scenario::{Point, Scenario};
-use whimbrel_sim::config::{ConfigError, SimConfig};
-use whimbrel_sim::{EndReason, FileCheck, FlowOutcome, NoObserver, RunControl, RunOptions, RunResult, World};
+use whimbrel_sim::config::ConfigError;
+use whimbrel_sim::{EndReason, NoObserver, RunControl, RunOptions, World};
 
-use crate::metric::{Values, queue_utilisation, ran};
 use crate::record::{Labels, Recorded, Recorder, Selection};
+use crate::run::{Placed, Run};
 use crate::stored::Journal;
-use crate::text::radio_row;
-use crate::timeline::{Lines, Timeline};
-use crate::watch::{Watch, Watched};
+use crate::timeline::Timeline;
+use crate::watch::Watch;
 use crate::write::file::WriteError;
 
 /// Interval of progress reports and checks for interruption.
 const TICK: Duration = Duration::from_millis(100);
-
-/// A finished run.
-#[derive(Clone, Debug)]
-pub struct Run {
-    /// Its number: point times seeds plus number of the seed.
-    pub number: usize,
-    /// Index of its point in the scenario.
-    pub point: usize,
-    /// Its seed.
-    pub seed: u64,
-    /// Values of all flows together.
-    pub values: Values,
-    /// Result of each flow, in the order of the scenario.
-    pub flows: Vec<FlowRun>,
-    /// Result of each direction of a link.
-    pub links: Vec<LinkRun>,
-    /// Result of each radio: its cells of `radios.csv` after run and seed.
-    pub radios: Vec<Vec<String>>,
-    /// Wall-clock time in seconds; none for a run that was loaded from a folder of results.
-    pub wall_s: Option<f64>,
-    /// Packets that reached the end of a link.
-    pub packet_hops: u64,
-    /// Events processed.
-    pub events: u64,
-    /// Hash of its sequence of events.
-    pub fingerprint: u64,
-    /// Lines of a part of the run, if it was sampled.
-    pub(crate) lines: Option<Box<Lines>>,
-    pub(crate) recorded: Recorded,
-}
-
-/// The result of a flow in a run.
-#[derive(Clone, Debug)]
-pub struct FlowRun {
-    /// Its name.
-    pub name: String,
-    /// Its values.
-    pub values: Values,
-    /// Its outcome.
-    pub outcome: FlowOutcome,
-    /// The file, if it carried one.
-    pub file: Option<FileCheck>,
-}
-
-impl Run {
-    /// Returns its recorded files, by their paths inside the folder of results.
-    pub fn recorded_files(&self) -> impl Iterator<Item = &str> {
-        self.recorded.files.iter().map(|file| file.path.as_str())
-    }
-}
-
-impl FlowRun {
-    /// Returns why its association failed, if it did.
-    pub fn failure(&self) -> Option<&str> {
-        match &self.outcome {
-            FlowOutcome::Failed(reason) => Some(reason),
-            _ => None,
-        }
-    }
-}
-
-/// The result of a direction of a link in a run.
-#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
-pub struct LinkRun {
-    /// The link's name.
-    pub name: String,
-    /// The node at its start.
-    pub from: String,
-    /// The node at its end.
-    pub to: String,
-    /// Packets accepted by the queue.
-    pub packets: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Fraction of the time in which it was transmitting.
-    pub utilisation: f64,
-    /// Mean length of the queue over its limit.
-    pub queue_utilisation: f64,
-    /// Mean number of queued packets.
-    pub mean_queue_packets: f64,
-    /// Largest number of queued packets.
-    pub max_queue_packets: u32,
-    /// Packets marked there: with CE, or with an indication of the simulator.
-    pub marked: u64,
-    /// Packets dropped there, by the names of the causes.
-    pub drops: Vec<(String, u64)>,
-}
 
 /// Options for running a scenario.
 #[derive(Debug)]
@@ -146,6 +58,12 @@ impl<'o> Options<'o> {
             part: Part::ALL,
             only: None,
         }
+    }
+
+    /// Opens the journal, if one is kept.
+    fn journal(&self) -> Result<Option<Journal>, RunError> {
+        let folder = self.folder.filter(|_| self.journal);
+        Ok(folder.map(Journal::open).transpose()?)
     }
 
     fn includes(&self, run: usize) -> bool {
@@ -253,10 +171,68 @@ pub fn run(
     progress: &mut dyn Progress,
     finished: &mut dyn FnMut(Run) -> Result<(), RunError>,
 ) -> Outcome {
-    let mut jobs: Vec<_> = scenario
-        .points
-        .iter()
-        .enumerate()
+    let mut jobs = jobs_of(scenario, options);
+    let mut collect = Collect::new(&jobs, options.earlier, finished);
+    jobs.retain(|job| !collect.early.contains_key(&job.number));
+    let journal = options.journal().and_then(|journal| {
+        collect.hand_over()?;
+        Ok(journal)
+    });
+    let journal = match journal {
+        Ok(journal) => journal,
+        Err(error) => {
+            return Outcome {
+                interrupted: false,
+                error: Some(error),
+            };
+        }
+    };
+    let workers = options.jobs.clamp(1, jobs.len().max(1));
+    let plan = Plan {
+        scenario,
+        folder: options.folder.map(Path::to_owned),
+        watch: options.watch,
+        timeline: options.timeline,
+        jobs: &jobs,
+        next: AtomicUsize::new(0),
+        stop: AtomicBool::new(false),
+        active: (0..workers).map(|_| Mutex::new(None)).collect(),
+    };
+    let mut supervisor = Supervisor {
+        plan: &plan,
+        collect,
+        journal,
+        outcome: Outcome {
+            interrupted: false,
+            error: None,
+        },
+    };
+    let (sender, results) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = plan
+            .active
+            .iter()
+            .map(|slot| {
+                let (sender, plan) = (sender.clone(), &plan);
+                scope.spawn(move || plan.work(slot, &sender))
+            })
+            .collect();
+        drop(sender);
+        supervisor.follow(&results, options.interrupted, progress);
+        supervisor.finish();
+        for thread in threads {
+            if let Err(panic) = thread.join() {
+                resume_unwind(panic);
+            }
+        }
+    });
+    supervisor.outcome
+}
+
+/// Returns the runs of the requested part: all points, each with all seeds.
+fn jobs_of<'s>(scenario: &'s Scenario, options: &Options<'_>) -> Vec<Job<'s>> {
+    let points = scenario.points.iter().enumerate();
+    points
         .flat_map(|(point_number, point)| {
             (0..scenario.seeds).map(move |seed_number| (point_number, point, seed_number))
         })
@@ -268,123 +244,101 @@ pub fn run(
             seed_number,
         })
         .filter(|job| options.includes(job.number))
-        .collect();
-    let mut collect = Collect::new(&jobs, options.earlier);
-    jobs.retain(|job| !collect.early.contains_key(&job.number));
-    let mut outcome = Outcome {
-        interrupted: false,
-        error: None,
-    };
-    let mut journal = match options
-        .folder
-        .filter(|_| options.journal)
-        .map(Journal::open)
-        .transpose()
-    {
-        Ok(journal) => journal,
-        Err(error) => {
-            outcome.error = Some(error.into());
-            return outcome;
-        }
-    };
-    let all = collect.order.len();
-    if let Err(error) = collect.hand_over(finished) {
-        outcome.error = Some(error);
-        return outcome;
-    }
-    let workers = options.jobs.clamp(1, jobs.len().max(1));
-    let plan = Plan {
-        scenario,
-        folder: options.folder.map(Path::to_owned),
-        watch: options.watch,
-        timeline: options.timeline,
-        jobs: &jobs,
-    };
-    let next = AtomicUsize::new(0);
-    let stop = AtomicBool::new(false);
-    let active: Vec<Mutex<Option<Active>>> = (0..workers).map(|_| Mutex::new(None)).collect();
-    let (sender, receiver) = mpsc::channel::<Result<Box<Run>, RunError>>();
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = active
-            .iter()
-            .map(|slot| {
-                let (sender, plan, next, stop) = (sender.clone(), &plan, &next, &stop);
-                scope.spawn(move || plan.work(next, stop, slot, &sender))
-            })
-            .collect();
-        drop(sender);
+        .collect()
+}
+
+/// What a worker sends when a run has ended.
+type Ended = Result<Box<Run>, RunError>;
+
+/// Follows the workers: takes their runs, reports progress, and stops them after an interruption or an error.
+struct Supervisor<'r> {
+    plan: &'r Plan<'r>,
+    collect: Collect<'r>,
+    journal: Option<Journal>,
+    outcome: Outcome,
+}
+
+impl Supervisor<'_> {
+    /// Takes runs until the last worker has ended.
+    fn follow(&mut self, results: &mpsc::Receiver<Ended>, interrupted: &AtomicBool, progress: &mut dyn Progress) {
         loop {
-            match receiver.recv_timeout(TICK) {
-                Ok(Ok(run)) => {
-                    let noted = journal.as_mut().map_or(Ok(()), |journal| journal.add(&run));
-                    let taken = noted
-                        .map_err(RunError::from)
-                        .and_then(|()| collect.take(*run, finished));
-                    if let Err(error) = taken {
-                        outcome.error.get_or_insert(error);
-                    }
-                }
-                Ok(Err(error)) => {
-                    outcome.error.get_or_insert(error);
+            match results.recv_timeout(TICK) {
+                Ok(result) => {
+                    let taken = result.and_then(|run| self.take(*run));
+                    self.note(taken);
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) => {}
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
             }
-            outcome.interrupted |= options.interrupted.load(Ordering::Relaxed);
-            if outcome.interrupted || outcome.error.is_some() {
-                stop.store(true, Ordering::Relaxed);
-                active.iter().for_each(Active::cancel);
+            self.outcome.interrupted |= interrupted.load(Ordering::Relaxed);
+            if self.outcome.interrupted || self.outcome.error.is_some() {
+                self.plan.cancel();
             }
-            let running: f64 = active.iter().map(Active::fraction).sum();
-            progress.update((collect.done as f64 + running) / all as f64, collect.done, all);
+            let Collect { done, all, .. } = self.collect;
+            progress.update((done as f64 + self.plan.running()) / all as f64, done, all);
         }
-        // Runs after one that did not end.
-        for run in std::mem::take(&mut collect.early).into_values() {
-            if let Err(error) = finished(run) {
-                outcome.error.get_or_insert(error);
-            }
+    }
+
+    fn take(&mut self, run: Run) -> Result<(), RunError> {
+        if let Some(journal) = &mut self.journal {
+            journal.add(&run)?;
         }
-        outcome.interrupted &= collect.done < all;
-        for thread in threads {
-            if let Err(panic) = thread.join() {
-                resume_unwind(panic);
-            }
+        self.collect.take(run)
+    }
+
+    /// Passes on the runs after one that did not end.
+    fn finish(&mut self) {
+        for run in std::mem::take(&mut self.collect.early).into_values() {
+            let passed = (self.collect.finished)(run);
+            self.note(passed);
         }
-    });
-    outcome
+        self.outcome.interrupted &= self.collect.done < self.collect.all;
+    }
+
+    /// Keeps the first error.
+    fn note(&mut self, result: Result<(), RunError>) {
+        if let Err(error) = result {
+            self.outcome.error.get_or_insert(error);
+        }
+    }
 }
 
 /// Puts runs in order.
-struct Collect {
+struct Collect<'f> {
     /// Runs that ended before an earlier one.
     early: BTreeMap<usize, Run>,
     /// Numbers of the runs that are still expected.
     order: VecDeque<usize>,
     done: usize,
+    all: usize,
+    /// Receives them.
+    finished: &'f mut dyn FnMut(Run) -> Result<(), RunError>,
 }
 
-impl Collect {
-    fn new(jobs: &[Job<'_>], earlier: &[Run]) -> Self {
+impl<'f> Collect<'f> {
+    fn new(jobs: &[Job<'_>], earlier: &[Run], finished: &'f mut dyn FnMut(Run) -> Result<(), RunError>) -> Self {
         let order: VecDeque<usize> = jobs.iter().map(|job| job.number).collect();
         let known = earlier.iter().filter(|run| order.binary_search(&run.number).is_ok());
         let early: BTreeMap<_, _> = known.map(|run| (run.number, run.clone())).collect();
         Collect {
             done: early.len(),
+            all: order.len(),
             early,
             order,
+            finished,
         }
     }
 
-    fn take(&mut self, run: Run, finished: &mut dyn FnMut(Run) -> Result<(), RunError>) -> Result<(), RunError> {
+    fn take(&mut self, run: Run) -> Result<(), RunError> {
         self.done += 1;
         self.early.insert(run.number, run);
-        self.hand_over(finished)
+        self.hand_over()
     }
 
-    fn hand_over(&mut self, finished: &mut dyn FnMut(Run) -> Result<(), RunError>) -> Result<(), RunError> {
+    fn hand_over(&mut self) -> Result<(), RunError> {
         while let Some(run) = self.order.front().and_then(|next| self.early.remove(next)) {
             self.order.pop_front();
-            finished(run)?;
+            (self.finished)(run)?;
         }
         Ok(())
     }
@@ -418,19 +372,30 @@ struct Plan<'s> {
     watch: bool,
     timeline: Option<Timeline>,
     jobs: &'s [Job<'s>],
+    /// Index of the job that is begun next.
+    next: AtomicUsize,
+    /// Whether no more jobs are begun.
+    stop: AtomicBool,
+    /// The run of each worker.
+    active: Vec<Mutex<Option<Active>>>,
 }
 
 impl Plan<'_> {
+    /// Ends the workers early.
+    fn cancel(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.active.iter().for_each(Active::cancel);
+    }
+
+    /// Returns the sum of the fractions of simulated time that the current runs have reached.
+    fn running(&self) -> f64 {
+        self.active.iter().map(Active::fraction).sum()
+    }
+
     /// Executes runs until there are none left.
-    fn work(
-        &self,
-        next: &AtomicUsize,
-        stop: &AtomicBool,
-        slot: &Mutex<Option<Active>>,
-        results: &mpsc::Sender<Result<Box<Run>, RunError>>,
-    ) {
-        while let Some(job) = self.jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if stop.load(Ordering::Relaxed) {
+    fn work(&self, slot: &Mutex<Option<Active>>, results: &mpsc::Sender<Ended>) {
+        while let Some(job) = self.jobs.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            if self.stop.load(Ordering::Relaxed) {
                 return;
             }
             let control = Arc::new(RunControl::new());
@@ -508,62 +473,6 @@ impl Plan<'_> {
             (true, _) => format!("runs/seed-{seed}/"),
             (false, 1) => format!("runs/{name}/seed-{seed}/"),
             (false, _) => format!("runs/{name}-point-{point}/seed-{seed}/"),
-        }
-    }
-}
-
-/// The place of a run in its scenario.
-pub(crate) struct Placed<'c> {
-    pub(crate) number: usize,
-    pub(crate) point: usize,
-    pub(crate) config: &'c SimConfig,
-}
-
-impl Placed<'_> {
-    /// Returns the run with this result.
-    pub(crate) fn run(&self, result: &RunResult, watched: Option<Watched>, wall_s: f64, recorded: Recorded) -> Run {
-        let config = self.config;
-        let flows = result.flows.iter().enumerate().map(|(place, flow)| FlowRun {
-            name: flow.name.clone(),
-            values: Values::of_flow(
-                flow,
-                config.flow.get(place).is_some_and(|flow| ran(flow.start, result)),
-                watched.as_ref().and_then(|watched| watched.flows.get(place)),
-            ),
-            outcome: flow.outcome.clone(),
-            file: flow.file,
-        });
-        let links = result.links.iter().enumerate().map(|(direction, link)| LinkRun {
-            name: link.name.clone(),
-            from: link.from.clone(),
-            to: link.to.clone(),
-            packets: link.packets,
-            bytes: link.bytes,
-            utilisation: link.utilisation,
-            queue_utilisation: queue_utilisation(link, config, direction),
-            mean_queue_packets: link.mean_queue_packets,
-            max_queue_packets: link.max_queue_packets,
-            marked: link.marked,
-            drops: link
-                .drops
-                .iter()
-                .map(|(cause, count)| (cause.name().to_owned(), count))
-                .collect(),
-        });
-        Run {
-            number: self.number,
-            point: self.point,
-            seed: result.seed,
-            values: Values::of_run(result, config, watched.as_ref()),
-            flows: flows.collect(),
-            links: links.collect(),
-            radios: result.radios.iter().map(radio_row).collect(),
-            wall_s: Some(wall_s),
-            packet_hops: result.packet_hops,
-            events: result.events,
-            fingerprint: result.fingerprint,
-            lines: watched.and_then(|watched| watched.lines),
-            recorded,
         }
     }
 }

@@ -220,27 +220,54 @@ impl Events {
         let at = nanos(event.time);
         let end = (self.words.number(&event.flow), self.words.number(&event.node));
         let data = &event.data;
-        let path = data.path.unwrap_or(0);
-        let tsn = data.tsn.unwrap_or(0);
         let (group, name) = event.name.split_once(':').unwrap_or(("", &event.name));
         match (group, name) {
-            ("transport", "tsn_sent") => self.sent.push(Sent {
+            ("transport", _) => self.transport(at, end, name, data),
+            ("connectivity" | "routing", _) | ("recovery", "mode_updated" | "timer_expired") => {
+                self.change(at, end, name, data);
+            }
+            ("recovery", _) => self.recovery(at, end, name, data),
+            ("network", "packet_dropped") => self.drop(at, end, data),
+            ("radio", _) => self.frame(at, data),
+            _ => {}
+        }
+    }
+
+    /// What an endpoint sent and received.
+    fn transport(&mut self, at: i64, end: End, name: &str, data: &Data<'_>) {
+        let path = data.path.unwrap_or(0);
+        let tsn = data.tsn.unwrap_or(0);
+        let length = data.length.unwrap_or(0);
+        let packet = Packet { at, end, path, length };
+        match name {
+            "packet_sent" => self.departures.push(packet),
+            "packet_received" => self.arrivals.push(packet),
+            "tsn_sent" => self.sent.push(Sent {
                 at,
                 end,
                 path,
                 tsn,
-                length: data.length.unwrap_or(0),
+                length,
                 again: data.retransmission,
                 fate: ARRIVED,
             }),
-            ("transport", "tsn_acked") => self.acked.push(Noted {
+            "tsn_acked" => self.acked.push(Noted {
                 at,
                 end,
                 path,
                 tsn,
                 rule: 0,
             }),
-            ("recovery", "tsn_lost") => {
+            _ => {}
+        }
+    }
+
+    /// What a sender concluded of a TSN.
+    fn recovery(&mut self, at: i64, end: End, name: &str, data: &Data<'_>) {
+        let path = data.path.unwrap_or(0);
+        let tsn = data.tsn.unwrap_or(0);
+        match name {
+            "tsn_lost" => {
                 let rule = self.words.number(&data.trigger);
                 self.lost.push(Noted {
                     at,
@@ -250,7 +277,7 @@ impl Events {
                     rule,
                 });
             }
-            ("recovery", "loss_judged") => {
+            "loss_judged" => {
                 let judged = Judged {
                     at,
                     end,
@@ -266,49 +293,39 @@ impl Events {
                 };
                 self.judged.push(judged);
             }
-            ("network", "packet_dropped") => {
-                let dropped = Dropped {
-                    at,
-                    sent: nanos(data.sent),
-                    flow: end.0,
-                    node: end.1,
-                    forward: data.forward,
-                    link: self.words.number(&data.link),
-                    cause: self.words.number(&data.trigger),
-                    congestion: data.congestion,
-                    length: data.length.unwrap_or(0),
-                    number: data.number,
-                    tsn: data.tsn,
-                    chunks: data.data_chunks.max(1),
-                };
-                self.drops.push(dropped);
-            }
-            ("transport", "packet_sent" | "packet_received") => {
-                let length = data.length.unwrap_or(0);
-                let list = if name == "packet_sent" {
-                    &mut self.departures
-                } else {
-                    &mut self.arrivals
-                };
-                list.push(Packet { at, end, path, length });
-            }
-            ("radio", _) => {
-                let frame = Frame {
-                    at,
-                    from: self.words.number(&data.from),
-                    to: self.words.number(&data.to),
-                    kind: self.words.number(&data.kind),
-                    airtime: data.duration / 1e3,
-                    retry: data.retry,
-                    lost: self.words.number(&data.trigger),
-                };
-                self.frames.push(frame);
-            }
-            ("connectivity" | "routing", _) | ("recovery", "mode_updated" | "timer_expired") => {
-                self.change(at, end, name, data);
-            }
             _ => {}
         }
+    }
+
+    fn drop(&mut self, at: i64, end: End, data: &Data<'_>) {
+        let dropped = Dropped {
+            at,
+            sent: nanos(data.sent),
+            flow: end.0,
+            node: end.1,
+            forward: data.forward,
+            link: self.words.number(&data.link),
+            cause: self.words.number(&data.trigger),
+            congestion: data.congestion,
+            length: data.length.unwrap_or(0),
+            number: data.number,
+            tsn: data.tsn,
+            chunks: data.data_chunks.max(1),
+        };
+        self.drops.push(dropped);
+    }
+
+    fn frame(&mut self, at: i64, data: &Data<'_>) {
+        let frame = Frame {
+            at,
+            from: self.words.number(&data.from),
+            to: self.words.number(&data.to),
+            kind: self.words.number(&data.kind),
+            airtime: data.duration / 1e3,
+            retry: data.retry,
+            lost: self.words.number(&data.trigger),
+        };
+        self.frames.push(frame);
     }
 
     fn change(&mut self, at: i64, end: End, name: &str, data: &Data<'_>) {

@@ -7,7 +7,7 @@ use whimbrel_lab::Run;
 
 use crate::columns::{Blobs, Precision};
 use crate::error::ReportError;
-use crate::events::{End, Events};
+use crate::events::{Change, Dropped, End, Events, Frame, Noted, Sent};
 use crate::matching::{Journey, journeys};
 use crate::network;
 use crate::results::Results;
@@ -123,9 +123,23 @@ impl<'b, T> Columns<'b, T> {
 }
 
 fn events_json(events: &Events, blobs: &mut Blobs) -> Value {
-    let journeys = journeys(events);
-    let seconds = |at: i64| at as f64 / 1e9;
-    let sent = Columns::of(&events.sent, blobs)
+    // The order of the columns is that of their blobs in the page.
+    json!({
+        "words": events.words.list(),
+        "sent": sent_json(&events.sent, blobs),
+        "acked": acked_json(&events.acked, blobs),
+        "lost": lost_json(&events.lost, blobs),
+        "judged": judged_json(events, blobs),
+        "drops": drops_json(&events.drops, blobs),
+        "packets": packets_json(&journeys(events), blobs),
+        "changes": changes_json(&events.changes, blobs),
+        "frames": frames_json(&events.frames, blobs),
+    })
+}
+
+/// Chunks and segments as they were sent.
+fn sent_json(sent: &[Sent], blobs: &mut Blobs) -> Value {
+    Columns::of(sent, blobs)
         .time("t", |row| row.at)
         .end(|row| row.end)
         .number("path", |row| f64::from(row.path))
@@ -133,20 +147,32 @@ fn events_json(events: &Events, blobs: &mut Blobs) -> Value {
         .number("length", |row| f64::from(row.length))
         .number("again", |row| f64::from(u8::from(row.again)))
         .number("fate", |row| f64::from(row.fate))
-        .json;
-    let acked = Columns::of(&events.acked, blobs)
+        .json
+}
+
+/// Acknowledgements of TSNs.
+fn acked_json(acked: &[Noted], blobs: &mut Blobs) -> Value {
+    Columns::of(acked, blobs)
         .time("t", |row| row.at)
         .end(|row| row.end)
         .steps("tsn", |row| i64::from(row.tsn))
-        .json;
-    let lost = Columns::of(&events.lost, blobs)
+        .json
+}
+
+/// TSNs that were declared lost.
+fn lost_json(lost: &[Noted], blobs: &mut Blobs) -> Value {
+    Columns::of(lost, blobs)
         .time("t", |row| row.at)
         .end(|row| row.end)
         .number("path", |row| f64::from(row.path))
         .steps("tsn", |row| i64::from(row.tsn))
         .number("rule", |row| row.rule as f64)
-        .json;
-    let judged = Columns::of(&events.judged, blobs)
+        .json
+}
+
+/// Judgements of the senders, with the truth.
+fn judged_json(events: &Events, blobs: &mut Blobs) -> Value {
+    Columns::of(&events.judged, blobs)
         .time("t", |row| row.at)
         .end(|row| row.end)
         .number("path", |row| f64::from(row.path))
@@ -159,8 +185,12 @@ fn events_json(events: &Events, blobs: &mut Blobs) -> Value {
         .number("truth", |row| f64::from(row.truth as u8))
         .number("drop", |row| f64::from(row.drop))
         .number("wrong", |row| f64::from(u8::from(events.is_wrong(row))))
-        .json;
-    let drops = Columns::of(&events.drops, blobs)
+        .json
+}
+
+/// Packets that the network dropped.
+fn drops_json(drops: &[Dropped], blobs: &mut Blobs) -> Value {
+    Columns::of(drops, blobs)
         .time("t", |row| row.at)
         .time("sent", |row| row.sent)
         .number("flow", |row| row.flow as f64)
@@ -171,25 +201,37 @@ fn events_json(events: &Events, blobs: &mut Blobs) -> Value {
         .number("congestion", |row| f64::from(u8::from(row.congestion)))
         .number("length", |row| f64::from(row.length))
         .number("number", |row| f64::from(row.number))
-        .json;
-    let packets = Columns::of(&journeys, blobs)
+        .json
+}
+
+/// Packets from their departure to their arrival or loss.
+fn packets_json(journeys: &[Journey], blobs: &mut Blobs) -> Value {
+    Columns::of(journeys, blobs)
         .time("t", |row| row.departure.at)
         .end(|row| row.departure.end)
         .number("path", |row| f64::from(row.departure.path))
         .number("length", |row| f64::from(row.departure.length))
-        .number("took", |row: &Journey| {
-            row.end.map_or(f64::NAN, |end| seconds(end - row.departure.at))
+        .number("took", |row| {
+            row.end.map_or(f64::NAN, |end| (end - row.departure.at) as f64 / 1e9)
         })
         .number("drop", |row| f64::from(row.drop))
-        .json;
-    let changes = Columns::of(&events.changes, blobs)
+        .json
+}
+
+/// Changes of paths, associations, timers and routes.
+fn changes_json(changes: &[Change], blobs: &mut Blobs) -> Value {
+    Columns::of(changes, blobs)
         .time("t", |row| row.at)
         .end(|row| row.end)
         .number("path", |row| row.path.map_or(f64::NAN, f64::from))
         .number("what", |row| row.what as f64)
         .number("value", |row| row.value as f64)
-        .json;
-    let frames = Columns::of(&events.frames, blobs)
+        .json
+}
+
+/// Frames of radios.
+fn frames_json(frames: &[Frame], blobs: &mut Blobs) -> Value {
+    Columns::of(frames, blobs)
         .time("t", |row| row.at)
         .number("from", |row| row.from as f64)
         .number("to", |row| row.to as f64)
@@ -197,9 +239,5 @@ fn events_json(events: &Events, blobs: &mut Blobs) -> Value {
         .number("airtime", |row| row.airtime)
         .number("retry", |row| f64::from(u8::from(row.retry)))
         .number("lost", |row| row.lost as f64)
-        .json;
-    json!({
-        "words": events.words.list(), "sent": sent, "acked": acked, "lost": lost, "judged": judged, "drops": drops, "packets": packets,
-        "changes": changes, "frames": frames,
-    })
+        .json
 }

@@ -336,8 +336,12 @@ fn radio(table: &Node, nodes: &Nodes) -> Result<Option<Vec<Node>>, Trouble> {
 fn flow(table: &Node, nodes: &Nodes, lines: &LineIndex) -> Result<Option<Vec<Node>>, Trouble> {
     let mut plain = table.clone();
     let group = take_keys::<FlowGroup>(&mut plain, keys("flow"), lines)?;
-    let end = |key| plain.get(key).and_then(Node::text);
-    let is_several = |key| end(key).is_some_and(|name: &str| name.contains(ANY));
+    let is_several = |key| {
+        plain
+            .get(key)
+            .and_then(Node::text)
+            .is_some_and(|name| name.contains(ANY))
+    };
     if group.is_none() && !is_several("from") && !is_several("to") {
         return Ok(None);
     }
@@ -345,43 +349,10 @@ fn flow(table: &Node, nodes: &Nodes, lines: &LineIndex) -> Result<Option<Vec<Nod
     let name = name_of(&plain)?;
     let pairs = match &group.pairs {
         Some(pairs) => {
-            if let Some(key) = ["from", "to"].into_iter().find(|key| plain.get(key).is_some()) {
-                return Err(Trouble::new(key, "not allowed together with pairs"));
-            }
-            if group.count.is_some() {
-                return Err(Trouble::new("count", "not allowed together with pairs"));
-            }
+            only_pairs(&plain, &group)?;
             pairs.clone()
         }
-        None => {
-            let both = (end("from"), end("to"));
-            let (Some(from), Some(to)) = both else {
-                let key = if both.0.is_none() { "from" } else { "to" };
-                return Err(Trouble::new(key, "expected the name of a node, or of several with `*`")
-                    .hint("or pairs = [[\"a\", \"b\"]]"));
-            };
-            let (senders, receivers) = (named("from", from, nodes)?, named("to", to, nodes)?);
-            let count = match (group.count, is_several("from"), is_several("to")) {
-                (Some(count), ..) => at_most(count)?,
-                (None, true, false) => senders.iter().filter(|node| **node != to).count() as u32,
-                (None, false, true) => receivers.iter().filter(|node| **node != from).count() as u32,
-                (None, true, true) => return Err(Trouble::new("from", "requires a `count` of flows")),
-                (None, false, false) => {
-                    return Err(
-                        Trouble::new("name", "pairing, pairing_seed and stagger require a group")
-                            .hint("count = 10 makes ten flows of this table"),
-                    );
-                }
-            };
-            let empty = [("from", from, &senders), ("to", to, &receivers)];
-            if let Some((key, name, _)) = empty.into_iter().find(|(.., of)| count > 0 && of.is_empty()) {
-                return Err(nodes.empty_group(key, name));
-            }
-            match group.pairing.unwrap_or_default() {
-                Pairing::Random => drawn(&name, &group, count, &senders, &receivers)?,
-                Pairing::InOrder => in_order(count, &senders, &receivers)?,
-            }
-        }
+        None => paired(&plain, &name, &group, nodes)?,
     };
     let start = plain.get("start").and_then(Node::text).unwrap_or("0 s");
     let start = match group.stagger {
@@ -396,27 +367,72 @@ fn flow(table: &Node, nodes: &Nodes, lines: &LineIndex) -> Result<Option<Vec<Nod
     let members = pairs.iter().enumerate().map(|(i, [from, to])| {
         let mut member = plain.clone();
         put(&mut member, "name", Value::Text(format!("{name}{i}")));
-        put(&mut member, "from", Value::Text(from.clone()));
-        put(&mut member, "to", Value::Text(to.clone()));
+        set_ends(&mut member, from, to);
         if let Some((start, stagger)) = start {
             let later = Span::from_nanos(stagger.as_nanos().saturating_mul(i as u64));
             let at = Span::from_nanos(start.as_nanos().saturating_add(later.as_nanos()));
             put(&mut member, "start", Value::Text(at.to_string()));
         }
-        for (key, node) in [("from_links", from), ("to_links", to)] {
-            if let Some(links) = member.step_mut(&key.into()) {
-                fill_in(links, node);
-            }
-        }
-        if let Some(Value::Array(steps)) = member.step_mut(&"address".into()).map(|steps| &mut steps.value) {
-            for step in steps {
-                let is_receiver = step.get("end").and_then(Node::text) == Some("receiver");
-                fill_in(step, if is_receiver { to } else { from });
-            }
-        }
         member
     });
     Ok(Some(members.collect()))
+}
+
+/// Checks that nothing besides `pairs` gives the ends of a group.
+fn only_pairs(plain: &Node, group: &FlowGroup) -> Result<(), Trouble> {
+    let ends = ["from", "to"].into_iter().find(|key| plain.get(key).is_some());
+    match ends.or(group.count.map(|_| "count")) {
+        Some(key) => Err(Trouble::new(key, "not allowed together with pairs")),
+        None => Ok(()),
+    }
+}
+
+/// Returns the pairs of a group with `from` and `to`.
+fn paired(plain: &Node, name: &str, group: &FlowGroup, nodes: &Nodes) -> Result<Vec<[String; 2]>, Trouble> {
+    let end = |key: &'static str| {
+        plain.get(key).and_then(Node::text).ok_or_else(|| {
+            Trouble::new(key, "expected the name of a node, or of several with `*`").hint("or pairs = [[\"a\", \"b\"]]")
+        })
+    };
+    let (from, to) = (end("from")?, end("to")?);
+    let (senders, receivers) = (named("from", from, nodes)?, named("to", to, nodes)?);
+    let count = match (group.count, from.contains(ANY), to.contains(ANY)) {
+        (Some(count), ..) => at_most(count)?,
+        (None, true, false) => senders.iter().filter(|node| **node != to).count() as u32,
+        (None, false, true) => receivers.iter().filter(|node| **node != from).count() as u32,
+        (None, true, true) => return Err(Trouble::new("from", "requires a `count` of flows")),
+        (None, false, false) => {
+            return Err(
+                Trouble::new("name", "pairing, pairing_seed and stagger require a group")
+                    .hint("count = 10 makes ten flows of this table"),
+            );
+        }
+    };
+    let empty = [("from", from, &senders), ("to", to, &receivers)];
+    if let Some((key, name, _)) = empty.into_iter().find(|(.., of)| count > 0 && of.is_empty()) {
+        return Err(nodes.empty_group(key, name));
+    }
+    match group.pairing.unwrap_or_default() {
+        Pairing::Random => drawn(name, group, count, &senders, &receivers),
+        Pairing::InOrder => in_order(count, &senders, &receivers),
+    }
+}
+
+/// Sets the ends of a flow, also in the names of its links and addresses.
+fn set_ends(member: &mut Node, from: &str, to: &str) {
+    put(member, "from", Value::Text(from.to_owned()));
+    put(member, "to", Value::Text(to.to_owned()));
+    for (key, node) in [("from_links", from), ("to_links", to)] {
+        if let Some(links) = member.step_mut(&key.into()) {
+            fill_in(links, node);
+        }
+    }
+    if let Some(Value::Array(steps)) = member.step_mut(&"address".into()).map(|steps| &mut steps.value) {
+        for step in steps {
+            let is_receiver = step.get("end").and_then(Node::text) == Some("receiver");
+            fill_in(step, if is_receiver { to } else { from });
+        }
+    }
 }
 
 /// Returns the nodes with this name, in their order: one by its name, or several with a `*`.

@@ -183,55 +183,9 @@ fn push_asconf(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &m
 }
 
 fn push_chunk(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mut dyn PacketSink) {
-    let from = 1 - to;
-    let mut list = Vec::new();
-    let kind = input.below(20);
-    match kind {
-        0..=3 => {
-            let flags = input.byte();
-            let len = [1, 1, 4, 1000, 1452, 0][input.below(6)];
-            sink.push(&Chunk::Data(Data {
-                tsn: near(knowledge.tsns[from].wrapping_add(1), input),
-                stream: [0, 0, 1, 2, 999][input.below(5)],
-                ssn: Ssn(input.below(4) as u16),
-                ppid: 0,
-                unordered: flags & 4 != 0,
-                begin: flags & 2 == 0,
-                end: flags & 1 == 0,
-                immediate: flags & 8 != 0,
-                payload: Payload::Bytes(&ZEROS[..len]),
-            }));
-        }
-        4..=6 | 18..=19 => {
-            let mut duplicates = Vec::new();
-            for _ in 0..input.below(6) {
-                let start = 1 + u16::from(input.byte()) % 40;
-                GapBlock { start, end: start.wrapping_add(input.below(5) as u16) }.emit(&mut list);
-            }
-            for _ in 0..input.below(3) {
-                DuplicateTsns::append(&mut duplicates, near(knowledge.tsns[to], input));
-            }
-            let base = if input.below(2) == 0 { knowledge.acks[from] } else { knowledge.tsns[to].wrapping_sub(4) };
-            let sack = Sack {
-                congestion_indicated: false,
-                packets: 0,
-                cumulative_tsn_ack: near(base, input),
-                a_rwnd: [0, 1, 700, 1500, 65_536, u32::MAX][input.below(6)],
-                gaps: GapBlocks::from_wire_bytes(&list),
-                duplicates: DuplicateTsns::from_wire_bytes(&duplicates),
-            };
-            let (cumulative_tsn_ack, a_rwnd) = (sack.cumulative_tsn_ack, sack.a_rwnd);
-            let lists = SackLists::from_wire_bytes(&list, input.below(4), input.below(4));
-            let (congestion_indicated, packets) = (false, 0);
-            sink.push(&match kind {
-                4..=6 => Chunk::Sack(sack),
-                18 => Chunk::NrSack(NrSack { cumulative_tsn_ack, a_rwnd, lists, congestion_indicated, packets }),
-                _ => {
-                    let (serial, everything) = (u16::from(input.byte()), input.below(4) == 0);
-                    Chunk::NewGaps(NewGaps { cumulative_tsn_ack, a_rwnd, lists, congestion_indicated, packets, everything, serial })
-                }
-            });
-        }
+    match input.below(20) {
+        0..=3 => push_data(knowledge, to, input, sink),
+        4..=6 => push_sack(SackKind::Sack, knowledge, to, input, sink),
         7 => sink.push(&Chunk::Heartbeat(HeartbeatInfo(&ZEROS[..usize::from(input.half()) % 1500]))),
         8 => {
             let own = if input.below(2) == 0 { &knowledge.heartbeat[..] } else { input.bytes(17) };
@@ -240,36 +194,15 @@ fn push_chunk(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mu
         9 => sink.push(&Chunk::Shutdown { cumulative_tsn_ack: near(knowledge.tsns[to], input) }),
         10 => sink.push(&Chunk::ShutdownAck),
         11 => sink.push(&Chunk::ShutdownComplete { tag_reflected: input.below(2) == 0 }),
-        12 => {
-            let cause = [
-                Cause::StaleCookie { staleness_us: input.word() },
-                Cause::OutOfResource,
-                Cause::UserInitiatedAbort(input.bytes(20)),
-            ][input.below(3)];
-            cause.emit(&mut list);
-            let causes = Causes::from_wire_bytes(&list);
-            let is_abort = input.below(8) == 0;
-            sink.push(&if is_abort { Chunk::Abort { tag_reflected: input.below(2) == 0, causes } } else { Chunk::Error { causes } });
-        }
+        12 => push_abort_or_error(input, sink),
         13 => sink.push(&Chunk::CookieAck),
         14 => {
             let cookie = if input.below(4) == 0 { input.bytes(40) } else { &knowledge.cookie };
             sink.push(&Chunk::CookieEcho { cookie });
         }
-        15..=16 => {
-            for _ in 0..input.below(5) {
-                parameter(knowledge, input).emit(&mut list);
-            }
-            let init = Init {
-                initiate_tag: if input.below(4) == 0 { knowledge.tags[from] } else { input.word() },
-                a_rwnd: [1500, 65_536, 0, u32::MAX][input.below(4)],
-                outbound_streams: [1, 10, u16::MAX, 0][input.below(4)],
-                inbound_streams: [1, 10, u16::MAX, 0][input.below(4)],
-                initial_tsn: near(knowledge.tsns[from], input),
-                parameters: Parameters::from_wire_bytes(&list),
-            };
-            sink.push(&if input.below(2) == 0 { Chunk::Init(init) } else { Chunk::InitAck(init) });
-        }
+        15..=16 => push_init(knowledge, to, input, sink),
+        18 => push_sack(SackKind::NrSack, knowledge, to, input, sink),
+        19 => push_sack(SackKind::NewGaps, knowledge, to, input, sink),
         _ => {
             let value = input.bytes(12);
             let mut raw = vec![input.byte() | 0x20, input.byte(), 0, 4 + value.len() as u8];
@@ -279,6 +212,89 @@ fn push_chunk(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mu
             }
         }
     }
+}
+
+fn push_data(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mut dyn PacketSink) {
+    let flags = input.byte();
+    let len = [1, 1, 4, 1000, 1452, 0][input.below(6)];
+    sink.push(&Chunk::Data(Data {
+        tsn: near(knowledge.tsns[1 - to].wrapping_add(1), input),
+        stream: [0, 0, 1, 2, 999][input.below(5)],
+        ssn: Ssn(input.below(4) as u16),
+        ppid: 0,
+        unordered: flags & 4 != 0,
+        begin: flags & 2 == 0,
+        end: flags & 1 == 0,
+        immediate: flags & 8 != 0,
+        payload: Payload::Bytes(&ZEROS[..len]),
+    }));
+}
+
+enum SackKind {
+    Sack,
+    NrSack,
+    NewGaps,
+}
+
+fn push_sack(kind: SackKind, knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mut dyn PacketSink) {
+    let (mut blocks, mut duplicates) = (Vec::new(), Vec::new());
+    for _ in 0..input.below(6) {
+        let start = 1 + u16::from(input.byte()) % 40;
+        GapBlock { start, end: start.wrapping_add(input.below(5) as u16) }.emit(&mut blocks);
+    }
+    for _ in 0..input.below(3) {
+        DuplicateTsns::append(&mut duplicates, near(knowledge.tsns[to], input));
+    }
+    let base = if input.below(2) == 0 { knowledge.acks[1 - to] } else { knowledge.tsns[to].wrapping_sub(4) };
+    let cumulative_tsn_ack = near(base, input);
+    let a_rwnd = [0, 1, 700, 1500, 65_536, u32::MAX][input.below(6)];
+    let lists = SackLists::from_wire_bytes(&blocks, input.below(4), input.below(4));
+    let (congestion_indicated, packets) = (false, 0);
+    sink.push(&match kind {
+        SackKind::Sack => Chunk::Sack(Sack {
+            congestion_indicated,
+            packets,
+            cumulative_tsn_ack,
+            a_rwnd,
+            gaps: GapBlocks::from_wire_bytes(&blocks),
+            duplicates: DuplicateTsns::from_wire_bytes(&duplicates),
+        }),
+        SackKind::NrSack => Chunk::NrSack(NrSack { cumulative_tsn_ack, a_rwnd, lists, congestion_indicated, packets }),
+        SackKind::NewGaps => {
+            let (serial, everything) = (u16::from(input.byte()), input.below(4) == 0);
+            Chunk::NewGaps(NewGaps { cumulative_tsn_ack, a_rwnd, lists, congestion_indicated, packets, everything, serial })
+        }
+    });
+}
+
+fn push_abort_or_error(input: &mut Input<'_>, sink: &mut dyn PacketSink) {
+    let cause = [
+        Cause::StaleCookie { staleness_us: input.word() },
+        Cause::OutOfResource,
+        Cause::UserInitiatedAbort(input.bytes(20)),
+    ][input.below(3)];
+    let mut list = Vec::new();
+    cause.emit(&mut list);
+    let causes = Causes::from_wire_bytes(&list);
+    let is_abort = input.below(8) == 0;
+    sink.push(&if is_abort { Chunk::Abort { tag_reflected: input.below(2) == 0, causes } } else { Chunk::Error { causes } });
+}
+
+fn push_init(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mut dyn PacketSink) {
+    let from = 1 - to;
+    let mut list = Vec::new();
+    for _ in 0..input.below(5) {
+        parameter(knowledge, input).emit(&mut list);
+    }
+    let init = Init {
+        initiate_tag: if input.below(4) == 0 { knowledge.tags[from] } else { input.word() },
+        a_rwnd: [1500, 65_536, 0, u32::MAX][input.below(4)],
+        outbound_streams: [1, 10, u16::MAX, 0][input.below(4)],
+        inbound_streams: [1, 10, u16::MAX, 0][input.below(4)],
+        initial_tsn: near(knowledge.tsns[from], input),
+        parameters: Parameters::from_wire_bytes(&list),
+    };
+    sink.push(&if input.below(2) == 0 { Chunk::Init(init) } else { Chunk::InitAck(init) });
 }
 
 fn parameter<'a, 'i: 'a>(knowledge: &'a Knowledge, input: &mut Input<'i>) -> Parameter<'a> {

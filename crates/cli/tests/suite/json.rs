@@ -194,21 +194,25 @@ fn an_invalid_scenario_has_code_2_if_the_reader_has_gone() {
     assert_eq!(child.wait().expect("ended").code(), Some(2));
 }
 
+const EVENTS: &str = "out/runs/loss.rate=0.05/seed-1/events.jsonl";
+
+/// Returns the events of the packets that were dropped in the recorded run of [`results`].
+fn drops(folder: &Path) -> Vec<Value> {
+    let events = fs::read_to_string(folder.join(EVENTS)).expect("recorded");
+    let drops = events.lines().filter(|line| line.contains("network:packet_dropped"));
+    drops.map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+/// Returns the event of the first packet with user data that was dropped there.
+fn first_lost_data(folder: &Path) -> Value {
+    let lost = drops(folder).into_iter().find(|event| event["data"]["tsn"].is_u64());
+    lost.expect("a loss")
+}
+
 #[test]
 fn why_gives_the_fate_of_a_packet_as_fields() {
     let folder = results();
-    let events = fs::read_to_string(folder.path().join("out/runs/loss.rate=0.05/seed-1/events.jsonl"));
-    let events = events.expect("recorded");
-    let parse = |line: &str| serde_json::from_str::<Value>(line).expect("JSON");
-    let dropped: Vec<Value> = events
-        .lines()
-        .filter(|line| line.contains("network:packet_dropped"))
-        .map(parse)
-        .collect();
-    let drop = dropped
-        .iter()
-        .find(|event| event["data"]["tsn"].is_u64())
-        .expect("a loss");
+    let drop = first_lost_data(folder.path());
     let tsn = &drop["data"]["tsn"];
     let object = json(folder.path(), &["why", "out", &format!("tsn={tsn}"), "--json"]);
     assert_eq!(
@@ -262,6 +266,11 @@ fn why_gives_the_fate_of_a_packet_as_fields() {
     let first = json(folder.path(), &["why", "out", "1", "--json"]);
     assert_eq!((&first["packet"], &first["dropped"]), (&1.into(), &Value::Null));
     assert_eq!(first["chunks"][0]["type"], "INIT");
+}
+
+#[test]
+fn why_finds_the_event_of_a_lost_sack() {
+    let folder = results();
     // The event of a lost SACK has no TSN: it is found by its time.
     let sack = (1..500).find_map(|number| {
         let object = json(folder.path(), &["why", "out", &number.to_string(), "--json"]);
@@ -271,11 +280,16 @@ fn why_gives_the_fate_of_a_packet_as_fields() {
     assert!(sack["chunks"][0]["cumulative_tsn"].is_u64(), "{sack}");
     let is_its_drop = |event: &Value| event["time"].as_f64().map(|ms| ms / 1e3) == sack["dropped"]["at_s"].as_f64();
     assert!(
-        sack["dropped"]["link"] == "radio" && dropped.iter().any(is_its_drop),
+        sack["dropped"]["link"] == "radio" && drops(folder.path()).iter().any(is_its_drop),
         "{sack}"
     );
+}
 
-    fs::remove_file(folder.path().join("out/runs/loss.rate=0.05/seed-1/events.jsonl")).expect("removed");
+#[test]
+fn why_without_events_takes_the_fate_from_the_capture() {
+    let folder = results();
+    let tsn = &first_lost_data(folder.path())["data"]["tsn"];
+    fs::remove_file(folder.path().join(EVENTS)).expect("removed");
     let object = json(folder.path(), &["why", "out", &format!("tsn={tsn}"), "--json"]);
     assert_eq!(
         (&object["has_events"], &object["dropped"]["cause"]),
@@ -285,6 +299,11 @@ fn why_gives_the_fate_of_a_packet_as_fields() {
         (&object["events"], &object["dropped"]["at_s"]),
         (&Value::Array(vec![]), &Value::Null)
     );
+}
+
+#[test]
+fn why_refuses_packets_that_there_are_not() {
+    let folder = results();
     fails(folder.path(), &["why", "out", "99999999", "--json"], 2, " packets");
     fails(
         folder.path(),

@@ -8,7 +8,7 @@ use whimbrel_scenario::Scenario;
 
 use super::{PointReport, Summaries};
 use crate::metric::metrics;
-use crate::runner::Run;
+use crate::run::Run;
 
 /// Returns one object: `{"scenario", "points": [{"params", "metrics": {NAME: {"mean", "ci95", "n"}}, "flows": {NAME: {the same}}}],
 /// "runs": [{"seed", "params", "wall_s", "packet_hops", "events"}]}`, with sorted names. A mean without values and an interval with

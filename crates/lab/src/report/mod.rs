@@ -7,7 +7,7 @@ mod table;
 use whimbrel_scenario::Scenario;
 
 use crate::metric::COUNT;
-use crate::runner::Run;
+use crate::run::Run;
 use crate::stats::Summary;
 
 pub use json::json;

@@ -113,12 +113,35 @@ impl View {
         };
         self.metrics.iter().map(place).collect()
     }
+
+    /// Returns the indices of the axes whose values become columns.
+    fn columns(&self, keys: &[&str]) -> Vec<usize> {
+        let mut columns: Vec<usize> = Vec::new();
+        for column in self.by.iter().filter_map(|name| find_axis(keys, name)) {
+            if !columns.contains(&column) {
+                columns.push(column);
+            }
+        }
+        if columns.is_empty() {
+            // Flow and metric are the last two keys.
+            let axes = keys.len() - 2;
+            columns.push(if axes > 1 { axes - 1 } else { keys.len() - 1 });
+        }
+        columns
+    }
 }
 
 /// A figure with the values of all its axes, including `flow` and `metric`.
 struct Entry {
     keys: Vec<String>,
     figure: String,
+}
+
+impl Entry {
+    /// Returns its values of these axes.
+    fn values(&self, places: &[usize]) -> Vec<String> {
+        places.iter().map(|place| self.keys[*place].clone()).collect()
+    }
 }
 
 /// Formats the tables of all points, with a line for each term that needs a definition. Without a sweep there is a row for each
@@ -134,38 +157,16 @@ pub fn tables(points: &[PointReport], view: &View, width: usize) -> Result<Strin
     view.check(&axes.iter().map(|axis| (*axis).to_owned()).collect::<Vec<_>>())?;
     let chosen = view.places()?;
     if points.len() == 1 && view.by.is_empty() {
-        let only: Option<Vec<usize>> = (!chosen.is_empty()).then(|| chosen.iter().map(|(place, _)| *place).collect());
-        let (mut text, shown) = table_of(points, only.as_deref(), width);
-        let flows = first.flows.len();
-        if flows > MOST_FLOW_COLUMNS {
-            let _ = writeln!(
-                text,
-                "\n{flows} flows: the least, the median and the greatest value of a flow; `--by flow` shows every flow"
-            );
-        }
-        text.push_str(&terms(&shown));
-        return Ok(text);
+        return Ok(table_of_point(first, &chosen, width));
     }
     let metrics = if chosen.is_empty() {
         usual(points, axes.len())
     } else {
         chosen
     };
-    let mut keys: Vec<&str> = axes.clone();
+    let mut keys: Vec<&str> = axes;
     keys.extend([FLOW, METRIC]);
-    let mut columns: Vec<usize> = Vec::new();
-    for column in view.by.iter().filter_map(|name| find_axis(&keys, name)) {
-        if !columns.contains(&column) {
-            columns.push(column);
-        }
-    }
-    if columns.is_empty() {
-        columns = if axes.len() > 1 {
-            vec![axes.len() - 1]
-        } else {
-            vec![keys.len() - 1]
-        };
-    }
+    let columns = view.columns(&keys);
     let metric_key = keys.len() - 1;
     let most = if columns.contains(&(metric_key - 1)) {
         usize::MAX
@@ -173,33 +174,53 @@ pub fn tables(points: &[PointReport], view: &View, width: usize) -> Result<Strin
         MOST_FLOWS
     };
     let entries = entries(points, &metrics, most);
-    let split = !columns.contains(&metric_key);
-    let mut text = String::new();
-    let labels: Vec<&str> = metrics.iter().map(|(_, metric)| metric.label).collect();
-    for label in if split { labels.as_slice() } else { &[""] } {
-        let of_metric: Vec<&Entry> = entries
-            .iter()
-            .filter(|entry| !split || entry.keys[metric_key] == *label)
-            .collect();
-        if !text.is_empty() {
-            text.push('\n');
-        }
-        let names = columns.iter().filter(|column| keys[**column] != METRIC);
-        let names: Vec<&str> = names.map(|column| short(keys[*column])).collect();
-        match (split, names.is_empty()) {
-            (true, true) => {
-                let _ = writeln!(text, "{label}");
-            }
-            (true, false) => {
-                let _ = writeln!(text, "{label}; columns: {}", names.join(", "));
-            }
-            (false, false) => {
-                let _ = writeln!(text, "columns: {}", names.join(", "));
-            }
-            (false, true) => {}
-        }
-        text.push_str(&cross(&of_metric, &keys, &columns, split.then_some(metric_key), width));
+    let labels: Vec<Option<&str>> = if columns.contains(&metric_key) {
+        vec![None]
+    } else {
+        metrics.iter().map(|(_, metric)| Some(metric.label)).collect()
+    };
+    let tables = labels.into_iter().map(|label| {
+        let is_shown = |entry: &&Entry| label.is_none_or(|label| entry.keys[metric_key] == label);
+        let shown: Vec<&Entry> = entries.iter().filter(is_shown).collect();
+        let table = Cross::new(&shown, &keys, &columns, label.map(|_| metric_key));
+        heading(label, &keys, &columns) + &table.text(width)
+    });
+    let mut text = tables.collect::<Vec<_>>().join("\n");
+    text.push_str(&deterministic(points));
+    text.push_str(&terms(&metrics.iter().map(|(place, _)| *place).collect::<Vec<_>>()));
+    Ok(text)
+}
+
+/// Returns the table of a scenario without a sweep: metrics as rows, flows as columns.
+fn table_of_point(point: &PointReport, chosen: &[(usize, Metric)], width: usize) -> String {
+    let only: Option<Vec<usize>> = (!chosen.is_empty()).then(|| chosen.iter().map(|(place, _)| *place).collect());
+    let (mut text, shown) = table_of(std::slice::from_ref(point), only.as_deref(), width);
+    let flows = point.flows.len();
+    if flows > MOST_FLOW_COLUMNS {
+        let _ = writeln!(
+            text,
+            "\n{flows} flows: the least, the median and the greatest value of a flow; `--by flow` shows every flow"
+        );
     }
+    text.push_str(&terms(&shown));
+    text
+}
+
+/// Returns the line above a table: its metric, if it has a single one, and the axes of its columns.
+fn heading(metric: Option<&str>, keys: &[&str], columns: &[usize]) -> String {
+    let names = columns.iter().filter(|column| keys[**column] != METRIC);
+    let names: Vec<&str> = names.map(|column| short(keys[*column])).collect();
+    let names = (!names.is_empty()).then(|| format!("columns: {}", names.join(", ")));
+    match (metric, names) {
+        (Some(metric), Some(names)) => format!("{metric}; {names}\n"),
+        (Some(metric), None) => format!("{metric}\n"),
+        (None, Some(names)) => format!("{names}\n"),
+        (None, None) => String::new(),
+    }
+}
+
+/// Returns a line with the points at which every seed gives the same, if there are any.
+fn deterministic(points: &[PointReport]) -> String {
     let fixed: Vec<String> = points
         .iter()
         .filter(|point| point.deterministic)
@@ -212,18 +233,18 @@ pub fn tables(points: &[PointReport], view: &View, width: usize) -> Result<Strin
         })
         .collect();
     if fixed.len() == points.len() {
-        text.push_str("\ndeterministic: every seed gives the same at every point\n");
-    } else if !fixed.is_empty() {
-        let more = if fixed.len() > MOST_NAMED {
-            format!(" and {} more points", fixed.len() - MOST_NAMED)
-        } else {
-            String::new()
-        };
-        let named = fixed[..fixed.len().min(MOST_NAMED)].join("; ");
-        let _ = writeln!(text, "\ndeterministic: every seed gives the same at {named}{more}");
+        return "\ndeterministic: every seed gives the same at every point\n".to_owned();
     }
-    text.push_str(&terms(&metrics.iter().map(|(place, _)| *place).collect::<Vec<_>>()));
-    Ok(text)
+    if fixed.is_empty() {
+        return String::new();
+    }
+    let more = if fixed.len() > MOST_NAMED {
+        format!(" and {} more points", fixed.len() - MOST_NAMED)
+    } else {
+        String::new()
+    };
+    let named = fixed[..fixed.len().min(MOST_NAMED)].join("; ");
+    format!("\ndeterministic: every seed gives the same at {named}{more}\n")
 }
 
 /// Returns the default metrics that have values.
@@ -265,107 +286,129 @@ fn entries(points: &[PointReport], metrics: &[(usize, Metric)], most: usize) -> 
     entries
 }
 
-/// Returns a table with the axes `columns` as columns and the others as rows, wrapped into blocks that fit.
-fn cross(entries: &[&Entry], keys: &[&str], columns: &[usize], hidden: Option<usize>, width: usize) -> String {
-    let varies = |key: &usize| entries.iter().any(|entry| entry.keys[*key] != entries[0].keys[*key]);
-    let rows: Vec<usize> = (0..keys.len())
-        .filter(|key| Some(*key) != hidden && !columns.contains(key))
-        .filter(|key| keys[*key] != FLOW || varies(key))
-        .collect();
-    let of = |entry: &Entry, places: &[usize]| -> Vec<String> {
-        places.iter().map(|place| entry.keys[*place].clone()).collect()
-    };
-    let unique = |places: &[usize]| {
-        let mut found: Vec<Vec<String>> = Vec::new();
-        for entry in entries {
-            let key = of(entry, places);
-            if !found.contains(&key) {
-                found.push(key);
+/// A table with some axes as columns and the others as rows.
+struct Cross<'e> {
+    entries: &'e [&'e Entry],
+    /// Names of all axes.
+    keys: &'e [&'e str],
+    /// The axes of columns and rows.
+    columns: &'e [usize],
+    rows: Vec<usize>,
+    /// The values of the axes of each column and each row.
+    heads: Vec<Vec<String>>,
+    lines: Vec<Vec<String>>,
+}
+
+impl<'e> Cross<'e> {
+    /// Creates a table without the axis `hidden`.
+    fn new(entries: &'e [&'e Entry], keys: &'e [&'e str], columns: &'e [usize], hidden: Option<usize>) -> Self {
+        let varies = |key: &usize| entries.iter().any(|entry| entry.keys[*key] != entries[0].keys[*key]);
+        let rows: Vec<usize> = (0..keys.len())
+            .filter(|key| Some(*key) != hidden && !columns.contains(key))
+            .filter(|key| keys[*key] != FLOW || varies(key))
+            .collect();
+        let unique = |places: &[usize]| {
+            let mut found: Vec<Vec<String>> = Vec::new();
+            for entry in entries {
+                let values = entry.values(places);
+                if !found.contains(&values) {
+                    found.push(values);
+                }
             }
-        }
-        found
-    };
-    let (heads, lines) = (unique(columns), unique(&rows));
-    let figure = |line: &[String], head: &[String]| -> &str {
-        let found = entries
-            .iter()
-            .find(|entry| of(entry, &rows) == line && of(entry, columns) == head);
-        found.map_or("", |entry| entry.figure.as_str())
-    };
-    let heading = |head: &[String]| head.join("\n");
-    let widths: Vec<usize> = heads
-        .iter()
-        .map(|head| {
-            let figures = lines.iter().map(|line| figure(line, head).chars().count());
-            let heading = heading(head);
-            figures
-                .chain(heading.lines().map(|line| line.chars().count()))
-                .max()
-                .unwrap_or(0)
-                + 2
-        })
-        .collect();
-    let left: usize = rows
-        .iter()
-        .enumerate()
-        .map(|(i, place)| {
-            let values = lines.iter().map(|line| line[i].chars().count());
-            values.chain([short(keys[*place]).chars().count()]).max().unwrap_or(0) + 2
-        })
-        .sum();
-    let mut text = String::new();
-    let mut next = 0;
-    while next < heads.len() {
-        let mut used = left;
-        let fitting = widths[next..]
-            .iter()
-            .take_while(|column| {
-                used += **column;
-                used <= width
-            })
-            .count()
-            .max(1);
-        let block = &heads[next..next + fitting];
-        next += fitting;
-        let mut table = Table::new();
-        table.load_style(presets::NOTHING);
-        let mut header: Vec<Cell> = rows.iter().map(|place| Cell::new(short(keys[*place]))).collect();
-        header.extend(
-            block
-                .iter()
-                .map(|head| Cell::new(heading(head)).set_alignment(CellAlignment::Right)),
-        );
-        table.set_header(header);
-        let mut before: Option<&Vec<String>> = None;
-        for line in &lines {
-            let mut row: Vec<Cell> = Vec::with_capacity(rows.len() + block.len());
-            // A value equal to the one above is omitted.
-            let same = before.map_or(0, |before| line.iter().zip(before).take_while(|(a, b)| a == b).count());
-            row.extend(line.iter().enumerate().map(|(i, value)| {
-                let shown = if i < same && i + 1 < line.len() {
-                    ""
-                } else {
-                    value.as_str()
-                };
-                Cell::new(shown)
-            }));
-            row.extend(
-                block
-                    .iter()
-                    .map(|head| Cell::new(figure(line, head)).set_alignment(CellAlignment::Right)),
-            );
-            table.add_row(row);
-            before = Some(line);
-        }
-        if !text.is_empty() {
-            text.push('\n');
-        }
-        for line in table.lines() {
-            text.push_str(line.trim_end());
-            text.push('\n');
+            found
+        };
+        Cross {
+            heads: unique(columns),
+            lines: unique(&rows),
+            entries,
+            keys,
+            columns,
+            rows,
         }
     }
-    text
+
+    /// Returns the figure in this row and column.
+    fn figure(&self, line: &[String], head: &[String]) -> &str {
+        let found = self
+            .entries
+            .iter()
+            .find(|entry| entry.values(&self.rows) == line && entry.values(self.columns) == head);
+        found.map_or("", |entry| entry.figure.as_str())
+    }
+
+    /// Returns the width of a column with its space.
+    fn column_width(&self, head: &[String]) -> usize {
+        let figures = self.lines.iter().map(|line| self.figure(line, head).chars().count());
+        let heading = column_heading(head);
+        let widths = figures.chain(heading.lines().map(|line| line.chars().count()));
+        widths.max().unwrap_or(0) + 2
+    }
+
+    /// Returns the width of the columns with the values of the rows' axes.
+    fn left_width(&self) -> usize {
+        let width = |(i, place): (usize, &usize)| {
+            let values = self.lines.iter().map(|line| line[i].chars().count());
+            let name = short(self.keys[*place]).chars().count();
+            values.chain([name]).max().unwrap_or(0) + 2
+        };
+        self.rows.iter().enumerate().map(width).sum()
+    }
+
+    /// Returns its text, wrapped into blocks of columns that fit.
+    fn text(&self, width: usize) -> String {
+        let widths: Vec<usize> = self.heads.iter().map(|head| self.column_width(head)).collect();
+        let left = self.left_width();
+        let mut text = String::new();
+        let mut next = 0;
+        while next < self.heads.len() {
+            let mut used = left;
+            let fitting = widths[next..]
+                .iter()
+                .take_while(|column| {
+                    used += **column;
+                    used <= width
+                })
+                .count()
+                .max(1);
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            for line in self.block(&self.heads[next..next + fitting]).lines() {
+                text.push_str(line.trim_end());
+                text.push('\n');
+            }
+            next += fitting;
+        }
+        text
+    }
+
+    /// Returns a table with these columns.
+    fn block(&self, heads: &[Vec<String>]) -> Table {
+        let right = |text: &str| Cell::new(text).set_alignment(CellAlignment::Right);
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        let names = self.rows.iter().map(|place| Cell::new(short(self.keys[*place])));
+        let header = names.chain(heads.iter().map(|head| right(&column_heading(head))));
+        table.set_header(header.collect::<Vec<_>>());
+        let mut before: Option<&Vec<String>> = None;
+        for line in &self.lines {
+            // A value equal to the one above is omitted.
+            let same = before.map_or(0, |before| line.iter().zip(before).take_while(|(a, b)| a == b).count());
+            let values = line.iter().enumerate().map(|(i, value)| {
+                let is_omitted = i < same && i + 1 < line.len();
+                Cell::new(if is_omitted { "" } else { value })
+            });
+            let row = values.chain(heads.iter().map(|head| right(self.figure(line, head))));
+            table.add_row(row.collect::<Vec<_>>());
+            before = Some(line);
+        }
+        table
+    }
+}
+
+/// Returns the heading of a column: a line for the value of each axis.
+fn column_heading(head: &[String]) -> String {
+    head.join("\n")
 }
 
 /// Returns a line with the definition of each shown term.

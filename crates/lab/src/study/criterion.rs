@@ -27,10 +27,8 @@ impl Check {
                 surely,
                 ..
             } => {
-                let part = match between(*at_least_partly, *at_most_partly) {
-                    part if part.is_empty() => part,
-                    part => format!(" (direction: {part})"),
-                };
+                let is_part = at_least_partly.is_some() || at_most_partly.is_some();
+                let part = direction_only(is_part.then(|| between(*at_least_partly, *at_most_partly)));
                 let how = match (noise, surely) {
                     (true, _) => ", or the interval reaches it",
                     (_, true) => ", with the whole interval",
@@ -50,7 +48,7 @@ impl Check {
                     (None, Some(_)) => "theory".to_owned(),
                     (None, None) => "the paper's values".to_owned(),
                 };
-                let part = within_partly.map_or(String::new(), |part| format!(" (direction: {})", percent(part)));
+                let part = direction_only(within_partly.map(percent));
                 format!("{of} up to {}{part}", percent(*within))
             }
             Check::Trend {
@@ -75,20 +73,12 @@ impl Check {
             }
             Check::Flat { over, within, .. } => format!("changes by at most {} with {over}", percent(*within)),
             Check::Best { over, is, slack, .. } => {
-                let is = match is {
-                    Value::String(text) => text.clone(),
-                    Value::Array(values) => {
-                        let texts = values.iter().map(|value| value.as_str().map_or(value.to_string(), str::to_owned));
-                        texts.collect::<Vec<_>>().join(" or ")
-                    }
-                    other => other.to_string(),
-                };
                 let tie = if *slack > 0.0 {
                     format!(", or at most {} below", percent(*slack))
                 } else {
                     String::new()
                 };
-                format!("highest at {over} {is}{tie}")
+                format!("highest at {over} {}{tie}", any_of(is))
             }
             Check::Linear {
                 over,
@@ -97,10 +87,33 @@ impl Check {
                 r2_partly,
                 ..
             } => {
-                let part = r2_partly.map_or(String::new(), |part| format!(" (direction: {})", number(part)));
-                format!("{} in a line with {over}, R² at least {}{part}", verb(*direction), number(*r2))
+                let part = direction_only(r2_partly.map(number));
+                format!(
+                    "{} in a line with {over}, R² at least {}{part}",
+                    verb(*direction),
+                    number(*r2)
+                )
             }
         }
+    }
+}
+
+/// What the verdict "direction only" asks for, in brackets; nothing if a check has no such criterion.
+fn direction_only(criterion: Option<String>) -> String {
+    criterion.map_or(String::new(), |criterion| format!(" (direction: {criterion})"))
+}
+
+/// A value of an axis, or a list of them: `standard or cubic`.
+fn any_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(values) => {
+            let texts = values
+                .iter()
+                .map(|value| value.as_str().map_or(value.to_string(), str::to_owned));
+            texts.collect::<Vec<_>>().join(" or ")
+        }
+        other => other.to_string(),
     }
 }
 
@@ -137,7 +150,8 @@ mod tests {
     #[test]
     fn each_check_says_what_it_asks_for() {
         let of = |text: &str| {
-            let check: Check = serde_json::from_str(&text.replace("OF", "\"of\": { \"metric\": \"m\" }")).expect("a check");
+            let check: Check =
+                serde_json::from_str(&text.replace("OF", "\"of\": { \"metric\": \"m\" }")).expect("a check");
             check.criterion()
         };
         for (check, words) in [
@@ -154,7 +168,10 @@ mod tests {
                 r#"{ "kind": "near", OF, "value": 1.5, "within": 0.07, "within_partly": 0.3 }"#,
                 "1.5 up to 7 % (direction: 30 %)",
             ),
-            (r#"{ "kind": "near", OF, "within": 0.1 }"#, "the paper's values up to 10 %"),
+            (
+                r#"{ "kind": "near", OF, "within": 0.1 }"#,
+                "the paper's values up to 10 %",
+            ),
             (
                 r#"{ "kind": "trend", OF, "over": "n", "direction": "rising", "slack": 0.05, "every_step": true }"#,
                 "rises with n, at every step; 5 % back is allowed",
@@ -163,7 +180,10 @@ mod tests {
                 r#"{ "kind": "trend", OF, "over": "n", "direction": "falling", "ties": true }"#,
                 "falls with n, or its ends are equal",
             ),
-            (r#"{ "kind": "flat", OF, "over": "n", "within": 0.1 }"#, "changes by at most 10 % with n"),
+            (
+                r#"{ "kind": "flat", OF, "over": "n", "within": 0.1 }"#,
+                "changes by at most 10 % with n",
+            ),
             (
                 r#"{ "kind": "best", OF, "over": "scheme", "is": ["a", "b"], "slack": 0.02 }"#,
                 "highest at scheme a or b, or at most 2 % below",

@@ -6,7 +6,7 @@ pub(crate) use super::case::{At, Case, Trouble, combined, label, same};
 use super::file::{Across, Expected, LineEntry, Pairs, Per, Selection, Snapshot};
 use super::pairs::{jackknife_harm, jackknife_ratio, partner};
 use crate::metric::metrics;
-use crate::runner::{LinkRun, Run};
+use crate::run::{LinkRun, Run};
 use crate::stats::jain_index;
 use crate::text::text;
 use whimbrel_scenario::word_hint;

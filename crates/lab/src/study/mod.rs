@@ -24,7 +24,8 @@ use whimbrel_scenario::{Document, Problem, Scenario};
 
 use self::figures::{Figured, Figures, PointRuns};
 use self::file::{Check, Selection, StudyFile};
-use crate::runner::{Options, Outcome, Progress, Run, RunError, run};
+use crate::run::Run;
+use crate::runner::{Options, Outcome, Progress, RunError, run};
 use crate::timeline::Timeline;
 
 pub use self::file::ClaimKind;

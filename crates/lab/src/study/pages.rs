@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use whimbrel_control::Span;
 
 use super::figures::Trouble;
-use super::file::{Check, ClaimEntry, ClaimKind, Per, Selection};
+use super::file::{ClaimEntry, ClaimKind, FigureEntry, Per, Selection};
 use super::plot::{Titles, plot};
 use super::stored::{Class, Kept, KeptClaim, KeptFigure};
 use super::verdict::Verdict;
@@ -127,20 +127,42 @@ impl<'s> Outcome<'s> {
         json!({ "study": self.study.id, "claims": claims.collect::<Vec<_>>() })
     }
 
+    /// The page of the study, and its plots.
     fn pages(&self) -> Vec<Page> {
+        let (of_claims, of_paper) = (self.claim_drawings(), self.paper_drawings());
+        let mut page = [self.head(), self.setup(), self.choices(), self.claims()].concat();
+        for (title, drawings) in [("Figures of the paper", &of_paper), ("Plots of claims", &of_claims)] {
+            if drawings.is_empty() {
+                continue;
+            }
+            let _ = writeln!(page, "\n## {title}");
+            drawings.iter().for_each(|drawing| page.push_str(&drawing.link()));
+        }
+        let id = &self.study.id;
+        let plots = of_claims.into_iter().chain(of_paper);
+        let plots = plots.map(|drawing| (format!("{id}/{}.svg", drawing.id), drawing.svg));
+        [(format!("{id}/README.md"), page)].into_iter().chain(plots).collect()
+    }
+
+    /// Title, description and source, and the command of the last full run.
+    fn head(&self) -> String {
         let study = self.study;
-        let mut page = format!(
+        let mut text = format!(
             "# {}\n\n{}\n\n{}. {MADE}",
             study.title(),
             study.description(),
             study.source()
         );
-        let mut plots = Vec::new();
         if let Some(kept) = &self.kept {
-            let _ = write!(page, " whimbrel {}: `{}`.", kept.whimbrel, kept.command);
+            let _ = write!(text, " whimbrel {}: `{}`.", kept.whimbrel, kept.command);
         }
-        page.push_str("\n\n## Setup\n\n");
-        for (scenario, runs) in study.file.scenario.iter().zip(&self.runs) {
+        text
+    }
+
+    /// The list of scenarios with their axes and runs.
+    fn setup(&self) -> String {
+        let mut text = "\n\n## Setup\n\n".to_owned();
+        for (scenario, runs) in self.study.file.scenario.iter().zip(&self.runs) {
             let axes: Vec<String> = scenario
                 .axis
                 .iter()
@@ -151,111 +173,122 @@ impl<'s> Outcome<'s> {
             } else {
                 format!(": {}", axes.join(" x "))
             };
-            let _ = writeln!(page, "- [`{}`]({}){over}; {runs}", scenario.name, scenario.file);
+            let _ = writeln!(text, "- [`{}`]({}){over}; {runs}", scenario.name, scenario.file);
         }
-        if !study.chosen().is_empty() {
-            page.push_str("\n## What was chosen where the paper is silent\n\n");
-            for chosen in study.chosen() {
-                let _ = writeln!(page, "- {chosen}");
+        text
+    }
+
+    /// The list of what was chosen, if there is anything.
+    fn choices(&self) -> String {
+        let mut text = String::new();
+        if !self.study.chosen().is_empty() {
+            text.push_str("\n## What was chosen where the paper is silent\n\n");
+            for chosen in self.study.chosen() {
+                let _ = writeln!(text, "- {chosen}");
             }
         }
-        page.push_str("\n## Claims\n\n| claim | paper | asked for | ours | class | note |\n|---|---|---|---|---|---|\n");
-        let mut figures = String::new();
-        for (claim, (kind, class)) in study.file.claim.iter().zip(&self.classes) {
-            let kept = kept_of(self.kept.as_ref(), claim);
-            let text = class.as_ref().map_or(String::new(), |class| class.text.clone());
-            let class = class
-                .as_ref()
-                .map_or("not run yet".to_owned(), |class| match class.seeds {
-                    Some(seeds) => format!("{}: {}", class.verdict.name(), seeds.text()),
-                    None => class.verdict.name().to_owned(),
-                });
-            let whose = match kind {
-                ClaimKind::Reading if study.file.kind.is_none() => " (alternative reading)",
-                ClaimKind::Own if study.file.kind.is_none() => " (our question)",
-                _ => "",
-            };
-            let note = match &claim.vacuous {
-                Some(reason) if claim.note.is_empty() => reason.clone(),
-                Some(reason) => format!("{reason}; {}", claim.note),
-                None => claim.note.clone(),
-            };
-            let cells = [
-                format!("{}{whose}", claim.claim),
-                crate::text::text(&claim.paper),
-                claim.criterion(),
-                text,
-                class,
-                note,
-            ];
-            let cells: Vec<_> = cells
-                .iter()
-                .map(|cell| cell.replace('|', "\\|").replace('\n', " "))
-                .collect();
-            let _ = writeln!(page, "| {} |", cells.join(" | "));
-            let Some(kept) = kept else { continue };
-            let over = match &claim.check {
-                Check::Trend { over, .. }
-                | Check::Flat { over, .. }
-                | Check::Best { over, .. }
-                | Check::Linear { over, .. } => Some(over.as_str()),
-                Check::Bounds { .. } | Check::Near { .. } => None,
-            };
-            // A single figure stands in the table.
-            if kept.points.len() < 2 {
-                continue;
-            }
-            let values = title(claim.check.of());
+        text
+    }
+
+    /// The table of claims.
+    fn claims(&self) -> String {
+        let mut text =
+            "\n## Claims\n\n| claim | paper | asked for | ours | class | note |\n|---|---|---|---|---|---|\n"
+                .to_owned();
+        for (claim, (kind, class)) in self.study.file.claim.iter().zip(&self.classes) {
+            let cells = self
+                .claim_cells(claim, *kind, class.as_ref())
+                .map(|cell| cell.replace('|', "\\|").replace('\n', " "));
+            let _ = writeln!(text, "| {} |", cells.join(" | "));
+        }
+        text
+    }
+
+    /// The cells of a claim's row in the table.
+    fn claim_cells(&self, claim: &ClaimEntry, kind: ClaimKind, class: Option<&Class>) -> [String; 6] {
+        let whose = match kind {
+            ClaimKind::Reading if self.study.file.kind.is_none() => " (alternative reading)",
+            ClaimKind::Own if self.study.file.kind.is_none() => " (our question)",
+            _ => "",
+        };
+        let verdict = class.map_or("not run yet".to_owned(), |class| match class.seeds {
+            Some(seeds) => format!("{}: {}", class.verdict.name(), seeds.text()),
+            None => class.verdict.name().to_owned(),
+        });
+        let note = match &claim.vacuous {
+            Some(reason) if claim.note.is_empty() => reason.clone(),
+            Some(reason) => format!("{reason}; {}", claim.note),
+            None => claim.note.clone(),
+        };
+        [
+            format!("{}{whose}", claim.claim),
+            crate::text::text(&claim.paper),
+            claim.criterion(),
+            class.map_or(String::new(), |class| class.text.clone()),
+            verdict,
+            note,
+        ]
+    }
+
+    /// The plots of the claims that were measured at several points. A single figure stands in the table.
+    fn claim_drawings(&self) -> Vec<Drawing<'_>> {
+        let drawing = |claim: &'s ClaimEntry| {
+            let kept = kept_of(self.kept.as_ref(), claim).filter(|kept| kept.points.len() > 1)?;
+            let (of, over) = claim.check.subject();
             let titles = Titles {
                 over,
-                values: &values,
-                beside: beside(claim.check.of()),
+                values: &title(of),
+                beside: beside(of),
             };
-            if let Some(svg) = plot(&kept.points, &titles) {
-                let of = claim.check.of();
-                let metric = of.metric.as_deref().unwrap_or_default();
-                let share = if of.share_measured { "share of runs with " } else { "" };
-                let _ = writeln!(
-                    figures,
-                    "\n![{}]({}.svg)\n\n{share}`{metric}`: {}.",
-                    claim.id, claim.id, claim.claim
-                );
-                plots.push((format!("{}/{}.svg", study.id, claim.id), svg));
-            }
-        }
-        let mut of_paper = String::new();
-        for figure in &study.file.figure {
-            let kept = self.kept.iter().flat_map(|kept| &kept.figures);
+            let metric = of.metric.as_deref().unwrap_or_default();
+            let share = if of.share_measured { "share of runs with " } else { "" };
+            Some(Drawing {
+                id: &claim.id,
+                svg: plot(&kept.points, &titles)?,
+                caption: format!("{share}`{metric}`: {}", claim.claim),
+            })
+        };
+        self.study.file.claim.iter().filter_map(drawing).collect()
+    }
+
+    /// The plots of the figures that repeat those of the paper.
+    fn paper_drawings(&self) -> Vec<Drawing<'_>> {
+        let drawing = |figure: &'s FigureEntry| {
             let is_kept =
                 |kept: &&KeptFigure| kept.id == figure.id && kept.is_of(figure.of.as_ref(), figure.over.as_deref());
-            let Some(kept) = kept.into_iter().find(is_kept) else {
-                continue;
-            };
-            let over = figure.snapshot.as_ref().map(|_| "time").or(figure.over.as_deref());
+            let kept = self.kept.as_ref()?.figures.iter().find(is_kept)?;
             let values = match (&figure.of, &figure.snapshot) {
                 (Some(of), _) => title(of),
                 (None, Some(snapshot)) => snapshot.title(),
                 (None, None) => String::new(),
             };
             let titles = Titles {
-                over,
+                over: figure.snapshot.as_ref().map(|_| "time").or(figure.over.as_deref()),
                 values: &values,
                 beside: figure.of.as_ref().map_or("the paper", beside),
             };
-            if let Some(svg) = plot(&kept.points, &titles) {
-                let _ = writeln!(of_paper, "\n![{}]({}.svg)\n\n{}.", figure.id, figure.id, figure.title);
-                plots.push((format!("{}/{}.svg", study.id, figure.id), svg));
-            }
-        }
-        if !of_paper.is_empty() {
-            let _ = write!(page, "\n## Figures of the paper\n{of_paper}");
-        }
-        if !figures.is_empty() {
-            let _ = write!(page, "\n## Plots of claims\n{figures}");
-        }
-        let mut pages = vec![(format!("{}/README.md", study.id), page)];
-        pages.extend(plots);
-        pages
+            Some(Drawing {
+                id: &figure.id,
+                svg: plot(&kept.points, &titles)?,
+                caption: figure.title.clone(),
+            })
+        };
+        self.study.file.figure.iter().filter_map(drawing).collect()
+    }
+}
+
+/// A plot on the page of a study.
+struct Drawing<'s> {
+    /// Identifier of its claim or figure.
+    id: &'s str,
+    svg: String,
+    caption: String,
+}
+
+impl Drawing<'_> {
+    /// Its text on the page.
+    fn link(&self) -> String {
+        format!("\n![{}]({}.svg)\n\n{}.\n", self.id, self.id, self.caption)
     }
 }
 

@@ -18,32 +18,49 @@ pub(crate) fn line(at: Time, name: &str, flow: &str, node: &str, mut data: Map<S
 
 /// Returns the name and the data of a trace record.
 pub(crate) fn trace(record: &TraceRecord) -> (&'static str, Map<String, Value>) {
-    let (name, data) = match record.event {
-        TraceEvent::PacketSent { path, wire_len } => {
-            ("transport:packet_sent", json!({ "path": path.0, "length": wire_len }))
+    (trace_name(&record.event), object(trace_data(&record.event)))
+}
+
+fn trace_name(event: &TraceEvent) -> &'static str {
+    match event {
+        TraceEvent::PacketSent { .. } => "transport:packet_sent",
+        TraceEvent::PacketReceived { .. } => "transport:packet_received",
+        TraceEvent::Discarded { .. } => "transport:packet_dropped",
+        TraceEvent::TsnSent { .. } => "transport:tsn_sent",
+        TraceEvent::TsnAcked { .. } => "transport:tsn_acked",
+        TraceEvent::TsnLost { .. } => "recovery:tsn_lost",
+        TraceEvent::Verdict { .. } => "recovery:loss_judged",
+        TraceEvent::RecoveryMode { .. } => "recovery:mode_updated",
+        TraceEvent::Window { .. } | TraceEvent::Rtt { .. } => "recovery:metrics_updated",
+        TraceEvent::CeReceived { .. } => "transport:ce_received",
+        TraceEvent::EcneSent { .. } => "transport:ecne_sent",
+        TraceEvent::EcneReceived { .. } => "transport:ecne_received",
+        TraceEvent::PathState { .. } => "connectivity:path_state_updated",
+        TraceEvent::SendingPath { .. } => "connectivity:sending_path_updated",
+        TraceEvent::Timer { .. } => "recovery:timer_expired",
+        TraceEvent::State { .. } => "connectivity:connection_state_updated",
+    }
+}
+
+fn trace_data(event: &TraceEvent) -> Value {
+    match *event {
+        TraceEvent::PacketSent { path, wire_len } => json!({ "path": path.0, "length": wire_len }),
+        TraceEvent::PacketReceived { path, wire_len } => {
+            json!({ "path": path.map(|path| path.0), "length": wire_len })
         }
-        TraceEvent::PacketReceived { path, wire_len } => (
-            "transport:packet_received",
-            json!({ "path": path.map(|path| path.0), "length": wire_len }),
-        ),
-        TraceEvent::Discarded { reason } => (
-            "transport:packet_dropped",
-            json!({ "trigger": word(&format!("{reason:?}")) }),
-        ),
+        TraceEvent::Discarded { reason } => json!({ "trigger": word(&format!("{reason:?}")) }),
         TraceEvent::TsnSent {
             path,
             tsn,
             len,
             retransmission,
-        } => (
-            "transport:tsn_sent",
-            json!({ "path": path.0, "tsn": tsn.0, "length": len, "retransmission": retransmission }),
-        ),
-        TraceEvent::TsnAcked { path, tsn } => ("transport:tsn_acked", json!({ "path": path.0, "tsn": tsn.0 })),
-        TraceEvent::TsnLost { path, tsn, rule } => (
-            "recovery:tsn_lost",
-            json!({ "path": path.0, "tsn": tsn.0, "trigger": word(&format!("{rule:?}")) }),
-        ),
+        } => json!({ "path": path.0, "tsn": tsn.0, "length": len, "retransmission": retransmission }),
+        TraceEvent::TsnAcked { path, tsn }
+        | TraceEvent::CeReceived { path, tsn }
+        | TraceEvent::EcneSent { path, tsn } => json!({ "path": path.0, "tsn": tsn.0 }),
+        TraceEvent::TsnLost { path, tsn, rule } => {
+            json!({ "path": path.0, "tsn": tsn.0, "trigger": word(&format!("{rule:?}")) })
+        }
         TraceEvent::Verdict {
             path,
             tsn,
@@ -53,65 +70,42 @@ pub(crate) fn trace(record: &TraceRecord) -> (&'static str, Map<String, Value>) 
             cwnd,
             strength: _,
             episode,
-        } => (
-            "recovery:loss_judged",
-            json!({
-                "path": path.0, "tsn": tsn.0, "trigger": word(&format!("{signal:?}")), "verdict": word(&format!("{verdict:?}")),
-                "congestion_window_before": cwnd_before, "congestion_window": cwnd,
-                "episode": episode,
-            }),
-        ),
-        TraceEvent::RecoveryMode { path, mode } => (
-            "recovery:mode_updated",
-            json!({ "path": path.0, "new": word(&format!("{mode:?}")) }),
-        ),
+        } => json!({
+            "path": path.0, "tsn": tsn.0, "trigger": word(&format!("{signal:?}")), "verdict": word(&format!("{verdict:?}")),
+            "congestion_window_before": cwnd_before, "congestion_window": cwnd,
+            "episode": episode,
+        }),
+        TraceEvent::RecoveryMode { path, mode } => json!({ "path": path.0, "new": word(&format!("{mode:?}")) }),
         TraceEvent::Window {
             path,
             cwnd,
             ssthresh,
             flight,
             peer_rwnd,
-        } => (
-            "recovery:metrics_updated",
-            json!({
-                "path": path.0, "congestion_window": cwnd, "ssthresh": ssthresh.min(UNLIMITED), "bytes_in_flight": flight,
-                "peer_receive_window": peer_rwnd,
-            }),
-        ),
+        } => json!({
+            "path": path.0, "congestion_window": cwnd, "ssthresh": ssthresh.min(UNLIMITED), "bytes_in_flight": flight,
+            "peer_receive_window": peer_rwnd,
+        }),
         TraceEvent::Rtt {
             path,
             sample,
             srtt,
             rttvar,
             rto,
-        } => (
-            "recovery:metrics_updated",
-            json!({
-                "path": path.0, "latest_rtt": millis(sample), "smoothed_rtt": millis(srtt), "rtt_variance": millis(rttvar),
-                "retransmission_timeout": millis(rto),
-            }),
-        ),
-        TraceEvent::CeReceived { path, tsn } => ("transport:ce_received", json!({ "path": path.0, "tsn": tsn.0 })),
-        TraceEvent::EcneSent { path, tsn } => ("transport:ecne_sent", json!({ "path": path.0, "tsn": tsn.0 })),
-        TraceEvent::EcneReceived { path, tsn, reduces } => (
-            "transport:ecne_received",
-            json!({ "path": path.0, "tsn": tsn.0, "reduces": reduces }),
-        ),
-        TraceEvent::PathState { path, state } => (
-            "connectivity:path_state_updated",
-            json!({ "path": path.0, "new": word(&format!("{state:?}")) }),
-        ),
-        TraceEvent::SendingPath { path } => ("connectivity:sending_path_updated", json!({ "path": path.0 })),
-        TraceEvent::Timer { timer, path } => (
-            "recovery:timer_expired",
-            json!({ "timer": word(&format!("{timer:?}")), "path": path.map(|path| path.0) }),
-        ),
-        TraceEvent::State { state } => (
-            "connectivity:connection_state_updated",
-            json!({ "new": word(&format!("{state:?}")) }),
-        ),
-    };
-    (name, object(data))
+        } => json!({
+            "path": path.0, "latest_rtt": millis(sample), "smoothed_rtt": millis(srtt), "rtt_variance": millis(rttvar),
+            "retransmission_timeout": millis(rto),
+        }),
+        TraceEvent::EcneReceived { path, tsn, reduces } => {
+            json!({ "path": path.0, "tsn": tsn.0, "reduces": reduces })
+        }
+        TraceEvent::PathState { path, state } => json!({ "path": path.0, "new": word(&format!("{state:?}")) }),
+        TraceEvent::SendingPath { path } => json!({ "path": path.0 }),
+        TraceEvent::Timer { timer, path } => {
+            json!({ "timer": word(&format!("{timer:?}")), "path": path.map(|path| path.0) })
+        }
+        TraceEvent::State { state } => json!({ "new": word(&format!("{state:?}")) }),
+    }
 }
 
 /// Returns the event of a dropped packet.

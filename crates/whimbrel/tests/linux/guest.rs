@@ -90,31 +90,7 @@ impl Guest {
     pub(crate) fn boot_on(machine: &Machine, stack: Stack) -> Self {
         let turn = Turn::take();
         let folder = root_folder(stack, machine);
-        let modules = Path::new(MODULES).join(output(Command::new(KERNEL).arg("--version")).trim());
-        let mut command = Command::new(KERNEL);
-        // It manages up to 1 GiB of randomized gap beside its memory, which takes 16 MiB. What it does not touch costs nothing.
-        command
-            // Each device costs a process that looks for /sbin/hotplug; without these 512 it boots in less than half the time.
-            .arg("pty.legacy_count=0")
-            .args(["mem=256M", "root=hostfs", "rootfstype=hostfs", "rw", "init=/peer"])
-            .args([
-                "console=tty0",
-                "con=null",
-                "con0=null,fd:2",
-                "ssl0=fd:0,fd:1",
-                "loglevel=5",
-            ])
-            .arg(format!("rootflags={}", folder.display()))
-            .args([format!("uml_dir={}", folder.display()), "umid=guest".to_owned()]);
-        // The list of preloaded libraries is separated by spaces and colons, which the folder's own path may contain.
-        let preload: Vec<String> = machine.preload.iter().map(|name| format!("./{name}.so")).collect();
-        command.current_dir(&folder).env("LD_PRELOAD", preload.join(" "));
-        for variable in ["TMPDIR", "TMP", "TEMP"] {
-            command.env_remove(variable);
-        }
-        if let Some(memory) = &machine.memory {
-            command.env("TMPDIR", memory);
-        }
+        let mut command = kernel_command(machine, &folder);
         // Pairs of sockets are the cables; frames neither get lost in them nor change their order.
         let (mut cables, mut far_ends) = (Vec::new(), Vec::new());
         for interface in 0..INTERFACES {
@@ -127,7 +103,8 @@ impl Guest {
             cables.push(near);
             far_ends.push(far);
         }
-        command.arg("--").arg(modules);
+        let version = output(Command::new(KERNEL).arg("--version"));
+        command.arg("--").arg(Path::new(MODULES).join(version.trim()));
         command.args((0..INTERFACES).map(|interface| frame::their_address(interface).to_string()));
         let mut child = command
             .stdin(Stdio::piped())
@@ -224,6 +201,35 @@ fn root_folder(stack: Stack, machine: &Machine) -> PathBuf {
         );
     }
     folder
+}
+
+/// The command that boots the kernel from this folder, without its devices and the arguments of its program.
+fn kernel_command(machine: &Machine, folder: &Path) -> Command {
+    let mut command = Command::new(KERNEL);
+    // It manages up to 1 GiB of randomized gap beside its memory, which takes 16 MiB. What it does not touch costs nothing.
+    command
+        // Each device costs a process that looks for /sbin/hotplug; without these 512 it boots in less than half the time.
+        .arg("pty.legacy_count=0")
+        .args(["mem=256M", "root=hostfs", "rootfstype=hostfs", "rw", "init=/peer"])
+        .args([
+            "console=tty0",
+            "con=null",
+            "con0=null,fd:2",
+            "ssl0=fd:0,fd:1",
+            "loglevel=5",
+        ])
+        .arg(format!("rootflags={}", folder.display()))
+        .args([format!("uml_dir={}", folder.display()), "umid=guest".to_owned()]);
+    // The list of preloaded libraries is separated by spaces and colons, which the folder's own path may contain.
+    let preload: Vec<String> = machine.preload.iter().map(|name| format!("./{name}.so")).collect();
+    command.current_dir(folder).env("LD_PRELOAD", preload.join(" "));
+    for variable in ["TMPDIR", "TMP", "TEMP"] {
+        command.env_remove(variable);
+    }
+    if let Some(memory) = &machine.memory {
+        command.env("TMPDIR", memory);
+    }
+    command
 }
 
 fn output(command: &mut Command) -> String {

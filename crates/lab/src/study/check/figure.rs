@@ -17,13 +17,83 @@ pub(super) fn graded(strict: bool, partly: bool) -> Verdict {
     }
 }
 
-/// Checks that the bounds for the direction, the lower and the upper one, are wider than the strict ones.
-fn wider([(low, low_partly), (high, high_partly)]: [(Option<f64>, Option<f64>); 2]) -> Result<(), Trouble> {
+/// The bounds of a figure, as far as they are given.
+#[derive(Clone, Copy)]
+struct Bounds {
+    least: Option<f64>,
+    most: Option<f64>,
+}
+
+impl Bounds {
+    fn iter(self) -> impl Iterator<Item = f64> {
+        self.least.into_iter().chain(self.most)
+    }
+
+    /// These bounds, and those of `other` where there are none.
+    fn or(self, other: Bounds) -> Bounds {
+        Bounds {
+            least: self.least.or(other.least),
+            most: self.most.or(other.most),
+        }
+    }
+
+    /// Whether a figure is within them, or misses them by at most `reach`.
+    fn include(self, mean: f64, reach: f64) -> bool {
+        self.least.is_none_or(|least| mean + reach >= least) && self.most.is_none_or(|most| mean - reach <= most)
+    }
+
+    /// How far a figure is within them, relative to the bound that is nearer in this sense.
+    fn margin(self, mean: f64, reach: f64) -> f64 {
+        let scale = |bound: f64| bound.abs().max(1e-12);
+        let margins = [
+            self.least.map(|least| (mean + reach - least) / scale(least)),
+            self.most.map(|most| (most - mean + reach) / scale(most)),
+        ];
+        margins.into_iter().flatten().fold(f64::INFINITY, f64::min)
+    }
+
+    /// Distance of a figure from the nearest bound.
+    fn distance(self, mean: f64) -> f64 {
+        self.iter()
+            .map(|bound| (mean - bound).abs())
+            .fold(f64::INFINITY, f64::min)
+    }
+
+    /// Whether the whole interval lies on the side of the neutral value on which a bound is.
+    fn have_sign_of(self, neutral: f64, mean: f64, ci95: f64) -> bool {
+        let above = self.least.is_some_and(|least| least > neutral) && mean - ci95 > neutral;
+        let below = self.most.is_some_and(|most| most < neutral) && mean + ci95 < neutral;
+        above || below
+    }
+}
+
+/// Checks the fields of a check: the strict bounds, and those for the direction, which must be wider.
+fn consistent(strict: Bounds, partly: Bounds, noise: bool, surely: bool) -> Result<(), Trouble> {
+    if strict.iter().next().is_none() {
+        return Err(Trouble::new("", "`at_least`, `at_most` or both expected", None));
+    }
+    if noise && surely {
+        return Err(Trouble::new("surely", "either `noise` or `surely` expected", None));
+    }
+    for (field, bound) in [
+        ("at_least", strict.least),
+        ("at_most", strict.most),
+        ("at_least_partly", partly.least),
+        ("at_most_partly", partly.most),
+    ] {
+        finite(field, bound.unwrap_or_default())?;
+    }
     let trouble = |field| Err(Trouble::new(field, "a bound wider than the strict one expected", None));
-    if low_partly.is_some_and(|partly| low.is_none_or(|low| partly > low)) {
+    if partly
+        .least
+        .is_some_and(|partly| strict.least.is_none_or(|least| partly > least))
+    {
         return trouble("at_least_partly");
     }
-    if high_partly.is_some_and(|partly| high.is_none_or(|high| partly < high)) {
+    if partly
+        .most
+        .is_some_and(|partly| strict.most.is_none_or(|most| partly < most))
+    {
         return trouble("at_most_partly");
     }
     Ok(())
@@ -44,32 +114,25 @@ fn finite(field: &str, value: f64) -> Result<(), Trouble> {
 pub(super) fn bounds(check: &Check, case: &Case) -> Result<Part, Trouble> {
     let Check::Bounds {
         of,
-        at_least,
-        at_most,
-        at_least_partly,
-        at_most_partly,
+        at_least: least,
+        at_most: most,
+        at_least_partly: least_partly,
+        at_most_partly: most_partly,
         noise,
         surely,
-        ..
     } = check
     else {
         return Err(Trouble::new("", "bounds expected", None));
     };
-    if at_least.is_none() && at_most.is_none() {
-        return Err(Trouble::new("", "`at_least`, `at_most` or both expected", None));
-    }
-    if *noise && *surely {
-        return Err(Trouble::new("surely", "either `noise` or `surely` expected", None));
-    }
-    for (field, bound) in [
-        ("at_least", at_least),
-        ("at_most", at_most),
-        ("at_least_partly", at_least_partly),
-        ("at_most_partly", at_most_partly),
-    ] {
-        finite(field, bound.unwrap_or_default())?;
-    }
-    wider([(*at_least, *at_least_partly), (*at_most, *at_most_partly)])?;
+    let strict = Bounds {
+        least: *least,
+        most: *most,
+    };
+    let partly = Bounds {
+        least: *least_partly,
+        most: *most_partly,
+    };
+    consistent(strict, partly, *noise, *surely)?;
     let summary = case.summary();
     let Some(mean) = summary.mean else {
         return Ok(nothing(label(&case.at)));
@@ -82,47 +145,29 @@ pub(super) fn bounds(check: &Check, case: &Case) -> Result<Part, Trouble> {
         (_, true) => -summary.ci95.unwrap_or(f64::INFINITY) - dust.max(1e-12),
         _ => dust,
     };
-    let within = |low: Option<f64>, high: Option<f64>| {
-        low.is_none_or(|low| mean + reach >= low) && high.is_none_or(|high| mean - reach <= high)
-    };
-    let partly = at_least_partly.is_some() || at_most_partly.is_some();
-    let wide = partly && within(at_least_partly.or(*at_least), at_most_partly.or(*at_most));
-    let scale = |bound: f64| bound.abs().max(1e-12);
-    let margins = [
-        at_least.map(|low| (mean + reach - low) / scale(low)),
-        at_most.map(|high| (high - mean + reach) / scale(high)),
-    ];
+    let wide = partly.iter().next().is_some() && partly.or(strict).include(mean, reach);
     // The sign is right if the whole interval lies on the side of the bound.
     let ci95 = summary.ci95.unwrap_or(0.0);
-    let signed = neutral(of).is_some_and(|neutral| {
-        let above = at_least.is_some_and(|low| low > neutral) && mean - ci95 > neutral;
-        let below = at_most.is_some_and(|high| high < neutral) && mean + ci95 < neutral;
-        above || below
-    });
+    let signed = neutral(of).is_some_and(|neutral| strict.have_sign_of(neutral, mean, ci95));
+    let exact = graded(strict.include(mean, reach), wide || signed);
     // What the interval includes: both that the claim holds and that it does not.
-    let nearest = [at_least, at_most]
-        .into_iter()
-        .flatten()
-        .map(|bound| (mean - bound).abs())
-        .fold(f64::INFINITY, f64::min);
-    let open = !*noise && !case.deterministic && ci95 > 0.0 && nearest + dust < ci95;
+    let distance_to_bound = strict.distance(mean);
+    let open = !*noise && !case.deterministic && ci95 > 0.0 && distance_to_bound + dust < ci95;
     // Of one run nothing is sure, neither that it holds nor that it fails.
-    let open = open || (*surely && summary.ci95.is_none());
-    let strict = within(*at_least, *at_most);
-    let exact = graded(strict, wide || signed);
-    let equality = at_least.is_some() && at_most.is_some();
+    let unsure = *surely && summary.ci95.is_none();
+    let equality = least.is_some() && most.is_some();
     let mut text = case.text();
-    if *surely && summary.ci95.is_none() {
+    if unsure {
         text += "; a single run";
     }
     Ok(Part {
         label: label(&case.at),
-        verdict: if open { Verdict::Inconclusive } else { exact },
+        verdict: if open || unsure { Verdict::Inconclusive } else { exact },
         exact,
         text,
         figure: Some(summary),
-        margin: margins.into_iter().flatten().fold(f64::INFINITY, f64::min),
-        away: distance(case, nearest, if equality { 2 } else { 1 }),
+        margin: strict.margin(mean, reach),
+        away: distance(case, distance_to_bound, if equality { 2 } else { 1 }),
         tail: TAIL,
         identity: case.identity(),
     }
@@ -154,91 +199,104 @@ impl Part {
     }
 }
 
-pub(super) fn near(
-    of: &Selection,
-    cases: &[Case],
-    (value, values): (Option<f64>, &[Expected]),
-    within: f64,
-    within_partly: Option<f64>,
-    thinned: bool,
-) -> Result<Vec<Part>, Trouble> {
-    let given = [value.is_some(), !values.is_empty(), of.theory.is_some()];
-    if given.into_iter().filter(|given| *given).count() != 1 {
-        let message = "one of `value`, `values` and the selection's `theory` expected";
-        return Err(Trouble::new("", message, None));
-    }
-    let given = value.map(|value| ("value".to_owned(), value)).into_iter();
-    let listed = values.iter().enumerate();
-    for (field, value) in
-        given.chain(listed.map(|(number, expected)| (format!("values[{number}].value"), expected.value)))
-    {
-        finite(&field, value)?;
-        if value == 0.0 {
-            let message = "there is no relative difference from 0: a check of kind `bounds` expected";
-            return Err(Trouble::new(field, message, None));
+/// A check that figures are those of a paper, or of theory, up to a share of them.
+pub(super) struct Near<'c> {
+    pub(super) of: &'c Selection,
+    /// The same value at all points.
+    pub(super) value: Option<f64>,
+    /// Values by point.
+    pub(super) values: &'c [Expected],
+    pub(super) within: f64,
+    /// The share within which it is reproduced in direction.
+    pub(super) within_partly: Option<f64>,
+}
+
+impl Near<'_> {
+    pub(super) fn parts(&self, cases: &[Case], thinned: bool) -> Result<Vec<Part>, Trouble> {
+        self.consistent()?;
+        if let Some(value) = self.value {
+            return Ok(cases.iter().map(|case| self.part(case, value)).collect());
         }
+        if self.of.theory.is_some() {
+            let expected = |case: &Case| case.theory.unwrap_or(f64::NAN);
+            return Ok(cases.iter().map(|case| self.part(case, expected(case))).collect());
+        }
+        self.parts_by_point(cases, thinned)
     }
-    let mut parts = Vec::new();
-    let mut part = |case: &Case, expected: f64| {
-        let summary = case.summary();
-        parts.push(match summary.mean {
-            None => nothing(label(&case.at)),
-            Some(mean) => {
-                let off = (mean / expected - 1.0).abs();
-                let ci95 = summary.ci95.unwrap_or(0.0);
-                let signed = neutral(of).is_some_and(|neutral| {
-                    let side = (expected - neutral).signum();
-                    expected != neutral && (mean - neutral) * side - ci95 > 0.0
-                });
-                let beyond = ((mean - expected).abs() - within * expected.abs()).abs();
-                let open = !case.deterministic && ci95 > beyond;
-                let near = graded(
-                    off <= within,
-                    signed || within_partly.is_some_and(|within| off <= within),
-                );
-                Part {
-                    label: label(&case.at),
-                    verdict: if open { Verdict::Inconclusive } else { near },
-                    exact: near,
-                    text: match (value, case.theory) {
-                        (Some(_), _) => case.text(),
-                        (None, Some(theory)) => format!("{} for {theory:.4}", case.text()),
-                        (None, None) => format!("{} for {expected}", case.text()),
-                    },
-                    figure: Some(summary),
-                    margin: -off,
-                    away: distance(case, beyond, 2),
-                    tail: TAIL,
-                    identity: case.identity().map(|identity| combined([identity, expected.to_bits()])),
+
+    /// Checks the expected values: of one source, and such that there is a relative difference from them.
+    fn consistent(&self) -> Result<(), Trouble> {
+        let given = [self.value.is_some(), !self.values.is_empty(), self.of.theory.is_some()];
+        if given.into_iter().filter(|given| *given).count() != 1 {
+            let message = "one of `value`, `values` and the selection's `theory` expected";
+            return Err(Trouble::new("", message, None));
+        }
+        let given = self.value.map(|value| ("value".to_owned(), value)).into_iter();
+        let listed = self.values.iter().enumerate();
+        for (field, value) in
+            given.chain(listed.map(|(number, expected)| (format!("values[{number}].value"), expected.value)))
+        {
+            finite(&field, value)?;
+            if value == 0.0 {
+                let message = "there is no relative difference from 0: a check of kind `bounds` expected";
+                return Err(Trouble::new(field, message, None));
+            }
+        }
+        Ok(())
+    }
+
+    /// The points for which values are listed, in the order of the list.
+    fn parts_by_point(&self, cases: &[Case], thinned: bool) -> Result<Vec<Part>, Trouble> {
+        let mut parts = Vec::new();
+        for (number, expected) in self.values.iter().enumerate() {
+            let mut found = false;
+            for case in cases {
+                let names: Vec<_> = case.at.iter().map(|(name, _)| name.clone()).collect();
+                let fits = expected_fits(expected, &case.at, &names);
+                if fits.map_err(|trouble| trouble.within(&format!("values[{number}].at")))? {
+                    parts.push(self.part(case, expected.value));
+                    found = true;
                 }
-                .unless_vacuous(of, case, true)
             }
+            if !found && !thinned {
+                let message = format!("there is no point {}", label(&expected.at.0));
+                return Err(Trouble::new(format!("values[{number}].at"), message, None));
+            }
+        }
+        Ok(parts)
+    }
+
+    /// The check of a point.
+    fn part(&self, case: &Case, expected: f64) -> Part {
+        let summary = case.summary();
+        let Some(mean) = summary.mean else {
+            return nothing(label(&case.at));
+        };
+        let off = (mean / expected - 1.0).abs();
+        let ci95 = summary.ci95.unwrap_or(0.0);
+        let signed = neutral(self.of).is_some_and(|neutral| {
+            let side = (expected - neutral).signum();
+            expected != neutral && (mean - neutral) * side - ci95 > 0.0
         });
-    };
-    if let Some(value) = value {
-        cases.iter().for_each(|case| part(case, value));
-        return Ok(parts);
-    }
-    if of.theory.is_some() {
-        cases
-            .iter()
-            .for_each(|case| part(case, case.theory.unwrap_or(f64::NAN)));
-        return Ok(parts);
-    }
-    for (number, expected) in values.iter().enumerate() {
-        let mut found = false;
-        for case in cases {
-            let names: Vec<_> = case.at.iter().map(|(name, _)| name.clone()).collect();
-            let fits = expected_fits(expected, &case.at, &names);
-            if fits.map_err(|trouble| trouble.within(&format!("values[{number}].at")))? {
-                part(case, expected.value);
-                found = true;
-            }
+        let beyond = ((mean - expected).abs() - self.within * expected.abs()).abs();
+        let open = !case.deterministic && ci95 > beyond;
+        let partly = signed || self.within_partly.is_some_and(|within| off <= within);
+        let exact = graded(off <= self.within, partly);
+        Part {
+            label: label(&case.at),
+            verdict: if open { Verdict::Inconclusive } else { exact },
+            exact,
+            text: match (self.value, case.theory) {
+                (Some(_), _) => case.text(),
+                (None, Some(theory)) => format!("{} for {theory:.4}", case.text()),
+                (None, None) => format!("{} for {expected}", case.text()),
+            },
+            figure: Some(summary),
+            margin: -off,
+            away: distance(case, beyond, 2),
+            tail: TAIL,
+            identity: case.identity().map(|identity| combined([identity, expected.to_bits()])),
         }
-        if !found && !thinned {
-            let message = format!("there is no point {}", label(&expected.at.0));
-            return Err(Trouble::new(format!("values[{number}].at"), message, None));
-        }
+        .unless_vacuous(self.of, case, true)
     }
-    Ok(parts)
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use whimbrel_scenario::word_hint;
 
 pub(crate) use self::certainty::Seeds;
-use self::figure::{bounds, near};
+use self::figure::{Near, bounds};
 use self::part::Part;
 use self::series::series_part;
 use self::together::decide_together;
@@ -400,7 +400,16 @@ fn parts(check: &Check, cases: &[Case], over: Option<&str>, thinned: bool) -> Re
             values,
             within,
             within_partly,
-        } => near(of, cases, (*value, values), *within, *within_partly, thinned),
+        } => {
+            let near = Near {
+                of,
+                value: *value,
+                values,
+                within: *within,
+                within_partly: *within_partly,
+            };
+            near.parts(cases, thinned)
+        }
         Check::Trend { .. } | Check::Flat { .. } | Check::Best { .. } | Check::Linear { .. } => {
             let over = over.unwrap_or_default();
             let series = grouped(cases, |case| case.split(over).0);

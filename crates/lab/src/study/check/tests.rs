@@ -566,7 +566,16 @@ fn theory_replaces_the_value_of_a_check() {
     let Check::Near { of, within, .. } = &checks else {
         panic!("near")
     };
-    let found = |value, theory| near(of, &[case(theory)], (value, &[]), *within, None, false);
+    let found = |value, theory| {
+        let near = Near {
+            of,
+            value,
+            values: &[],
+            within: *within,
+            within_partly: None,
+        };
+        near.parts(&[case(theory)], false)
+    };
     assert!(found(Some(1.0), Some(1.0)).is_err(), "a value beside theory");
     let part = |theory| found(None, Some(theory)).expect("a part").remove(0);
     assert_eq!(part(0.96).verdict, Verdict::Inconclusive, "{}", part(0.96).text);

@@ -70,42 +70,28 @@ pub(crate) enum OwnedChunk {
     Unknown(Vec<u8>),
 }
 
+impl OwnedPayload {
+    fn as_payload(&self) -> Payload<'_> {
+        match self {
+            Self::Bytes(bytes) => Payload::Bytes(bytes),
+            Self::Zeros(len) => Payload::Zeros(*len),
+        }
+    }
+}
+
 impl OwnedChunk {
     pub(crate) fn as_chunk(&self) -> Chunk<'_> {
         match self {
             Self::Data {
-                numbers: (tsn, stream, ssn, ppid),
+                numbers,
                 flags,
                 payload,
-            } => Chunk::Data(Data {
-                tsn: Tsn(*tsn),
-                stream: *stream,
-                ssn: Ssn(*ssn),
-                ppid: *ppid,
-                unordered: flags & 1 != 0,
-                begin: flags & 2 != 0,
-                end: flags & 4 != 0,
-                immediate: flags & 8 != 0,
-                payload: match payload {
-                    OwnedPayload::Bytes(bytes) => Payload::Bytes(bytes),
-                    OwnedPayload::Zeros(len) => Payload::Zeros(*len),
-                },
-            }),
+            } => data_chunk(*numbers, *flags, payload),
             Self::Init {
                 ack,
-                numbers: (tag, a_rwnd, outbound, inbound, tsn),
+                numbers,
                 parameters,
-            } => {
-                let init = Init {
-                    initiate_tag: *tag,
-                    a_rwnd: *a_rwnd,
-                    outbound_streams: *outbound,
-                    inbound_streams: *inbound,
-                    initial_tsn: Tsn(*tsn),
-                    parameters: Parameters::from_wire_bytes(parameters),
-                };
-                if *ack { Chunk::InitAck(init) } else { Chunk::Init(init) }
-            }
+            } => init_chunk(*ack, *numbers, parameters),
             Self::Sack {
                 indicated,
                 packets,
@@ -123,31 +109,12 @@ impl OwnedChunk {
             Self::TwoLists {
                 new_gaps,
                 packets,
-                numbers: (tsn, a_rwnd),
+                numbers,
                 counts: [first, second],
                 lists,
             } => {
                 let lists = SackLists::from_wire_bytes(lists.as_flattened(), *first, *second);
-                let (cumulative_tsn_ack, a_rwnd) = (Tsn(*tsn), *a_rwnd);
-                let (congestion_indicated, packets) = (packets & 1 != 0, *packets);
-                match *new_gaps {
-                    None => Chunk::NrSack(NrSack {
-                        cumulative_tsn_ack,
-                        a_rwnd,
-                        lists,
-                        congestion_indicated,
-                        packets,
-                    }),
-                    Some((serial, everything)) => Chunk::NewGaps(NewGaps {
-                        cumulative_tsn_ack,
-                        a_rwnd,
-                        lists,
-                        congestion_indicated,
-                        packets,
-                        serial,
-                        everything,
-                    }),
-                }
+                two_list_chunk(*new_gaps, *packets, *numbers, lists)
             }
             Self::Heartbeat { ack: false, info } => Chunk::Heartbeat(HeartbeatInfo(info)),
             Self::Heartbeat { ack: true, info } => Chunk::HeartbeatAck(HeartbeatInfo(info)),
@@ -171,20 +138,80 @@ impl OwnedChunk {
                 ack,
                 serial,
                 parameters,
-            } => {
-                let asconf = Asconf {
-                    serial: *serial,
-                    parameters: Parameters::from_wire_bytes(parameters),
-                };
-                if *ack {
-                    Chunk::AsconfAck(asconf)
-                } else {
-                    Chunk::Asconf(asconf)
-                }
-            }
+            } => asconf_chunk(*ack, *serial, parameters),
             Self::Plain(chunk) => *chunk,
             Self::Unknown(bytes) => Chunk::Unknown(RawChunk::from_bytes(bytes).expect("built as one unknown chunk")),
         }
+    }
+}
+
+fn data_chunk((tsn, stream, ssn, ppid): (u32, u16, u16, u32), flags: u8, payload: &OwnedPayload) -> Chunk<'_> {
+    Chunk::Data(Data {
+        tsn: Tsn(tsn),
+        stream,
+        ssn: Ssn(ssn),
+        ppid,
+        unordered: flags & 1 != 0,
+        begin: flags & 2 != 0,
+        end: flags & 4 != 0,
+        immediate: flags & 8 != 0,
+        payload: payload.as_payload(),
+    })
+}
+
+fn init_chunk(
+    ack: bool,
+    (tag, a_rwnd, outbound, inbound, tsn): (u32, u32, u16, u16, u32),
+    parameters: &[u8],
+) -> Chunk<'_> {
+    let init = Init {
+        initiate_tag: tag,
+        a_rwnd,
+        outbound_streams: outbound,
+        inbound_streams: inbound,
+        initial_tsn: Tsn(tsn),
+        parameters: Parameters::from_wire_bytes(parameters),
+    };
+    if ack { Chunk::InitAck(init) } else { Chunk::Init(init) }
+}
+
+fn two_list_chunk<'a>(
+    new_gaps: Option<(u16, bool)>,
+    packets: u8,
+    (tsn, a_rwnd): (u32, u32),
+    lists: SackLists<'a>,
+) -> Chunk<'a> {
+    let cumulative_tsn_ack = Tsn(tsn);
+    let congestion_indicated = packets & 1 != 0;
+    match new_gaps {
+        None => Chunk::NrSack(NrSack {
+            cumulative_tsn_ack,
+            a_rwnd,
+            lists,
+            congestion_indicated,
+            packets,
+        }),
+        Some((serial, everything)) => Chunk::NewGaps(NewGaps {
+            cumulative_tsn_ack,
+            a_rwnd,
+            lists,
+            congestion_indicated,
+            packets,
+            serial,
+            everything,
+        }),
+    }
+}
+
+fn asconf_chunk(ack: bool, serial: u32, parameters: &[u8]) -> Chunk<'_> {
+    let asconf = Asconf {
+        serial,
+        parameters: Parameters::from_wire_bytes(parameters),
+    };
+    if ack {
+        Chunk::AsconfAck(asconf)
+    } else {
+        Chunk::Asconf(asconf)
     }
 }
 
