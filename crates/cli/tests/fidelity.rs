@@ -76,7 +76,10 @@ fn differs_alone(plan: &Plan) -> bool {
         return true;
     }
     let percent = others * 100.0;
-    let reason = format!("{}: other programs used up to {percent:.0} % of the processors", plan.case.name());
+    let reason = format!(
+        "{}: other programs used up to {percent:.0} % of the processors",
+        plan.case.name()
+    );
     whimbrel_testkit::not_run_in_part(module_path!(), &reason);
     false
 }
@@ -85,7 +88,9 @@ fn differs_alone(plan: &Plan) -> bool {
 fn plan(cases: &[Case]) -> Vec<Plan> {
     let (next, plans) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let work = || {
-        while let Some((number, case)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, cases.get(n)?))) {
+        while let Some((number, case)) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, cases.get(n)?)))
+        {
             let plan = case.plan();
             plans.lock().unwrap().insert(number, plan);
         }

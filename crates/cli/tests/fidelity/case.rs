@@ -100,7 +100,11 @@ impl Case {
     fn tolerance(&self) -> f64 {
         // With a window of eleven packets in 2 ms, the time in which programs wake up counts: the round-trip time of a ping is 2.3 ms.
         let is_short = self.rtt_ms == 2 && self.rate_mbps == 100 && self.loss > 0.0;
-        if is_short && self.scheme == "cubic" { 0.15 } else { TOLERANCE }
+        if is_short && self.scheme == "cubic" {
+            0.15
+        } else {
+            TOLERANCE
+        }
     }
 
     pub(crate) fn paths(&self) -> usize {

@@ -98,7 +98,9 @@ fn once(dir: &Path, run: &Run) -> Verdict {
 
     let free: Vec<_> = receivers.iter().map(|ip| format!("{ip}:0")).collect();
     let mut receiver = whimbrel("-10");
-    receiver.args(["recv", "--once", "--listen", &free.join(",")]).arg(dir.join("inbox"));
+    receiver
+        .args(["recv", "--once", "--listen", &free.join(",")])
+        .arg(dir.join("inbox"));
     let (_receiver, to) = serve(receiver);
     let late = format!("{} us", run.case.latest().as_micros());
     let addresses = ["--to", &to, "--listen", &free.join(","), "--from", &senders.join(",")];
@@ -140,7 +142,11 @@ fn serve(mut command: Command) -> (Process, String) {
 fn emulate(ready: &Path, scenario: &Path, addresses: &[&str], late: &str) -> (Emulator, String) {
     let mut command = emulator();
     command.args(["emulate", "--udp", "--json", "--quiet"]).args(addresses);
-    command.arg("--ready-file").arg(ready).arg(scenario).args(["--late", late]);
+    command
+        .arg("--ready-file")
+        .arg(ready)
+        .arg(scenario)
+        .args(["--late", late]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut emulator = Emulator(child);
     let listen = listen(ready, &mut emulator);

@@ -15,7 +15,11 @@ const TICKS: f64 = 100.0;
 impl Usage {
     pub(crate) fn now() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap();
-        let numbers = |text: &str| text.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<u64>>();
+        let numbers = |text: &str| {
+            text.split_whitespace()
+                .filter_map(|word| word.parse().ok())
+                .collect::<Vec<u64>>()
+        };
         // cpu  user nice system idle iowait irq softirq steal: work for the network is in softirq, and belongs to no program.
         let system = read("/proc/stat");
         let all = numbers(system.lines().next().unwrap());
