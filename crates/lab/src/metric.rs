@@ -421,7 +421,8 @@ impl Values {
         if flows.iter().all(|flow| flow.kind == FlowKind::Udp) {
             return;
         }
-        let counters: [(Id, fn(&FlowResult) -> u64); 8] = [
+        type Counter = fn(&FlowResult) -> u64;
+        let counters: [(Id, Counter); 8] = [
             (Id::Retransmissions, |flow| flow.sender.retransmissions),
             (Id::FastRetransmits, |flow| flow.sender.fast_retransmits),
             (Id::Timeouts, |flow| flow.sender.timeouts),
