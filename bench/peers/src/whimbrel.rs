@@ -71,7 +71,7 @@ fn end(addr: SocketAddr, listen: bool, seed: u64) -> End {
     let config = EndpointConfig {
         local_addrs: vec![addr],
         listen,
-        association: config(),
+        association: config().into(),
         ..EndpointConfig::default()
     };
     let random = Box::new(ChaCha8Rng::seed_from_u64(seed));

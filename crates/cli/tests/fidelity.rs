@@ -1,9 +1,8 @@
 //! Compares the emulator with the simulator: `send` and `recv` through `emulate` reach the simulated goodput of the same scenario
 //! file.
 //!
-//! By default a selection runs that a busy machine of two processors can do within a minute or two. `WHIMBREL_FIDELITY=full` runs all
-//! cases, which needs an idle machine; other values select those with that part in their names, such as `cubic-40ms` or `100Mbit-0%`.
-//! `WHIMBREL_FIDELITY=long` sends 1 GB over 1 Gbit/s and 100 ms, which needs an optimised build as well.
+//! `WHIMBREL_FIDELITY=PART` runs only the cases with that part in their names, such as `cubic-40ms` or `100Mbit-0%`.
+//! `WHIMBREL_FIDELITY=long` sends 1 GB over 1 Gbit/s and 100 ms, which needs an optimised build and an idle machine.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
@@ -13,17 +12,29 @@ mod fidelity {
     pub(super) mod case;
     pub(super) mod live;
     pub(super) mod schedule;
+    pub(super) mod usage;
 }
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use fidelity::case::{Case, Plan, all, long};
 use fidelity::live::{Live, Verdict};
+use fidelity::usage::Usage;
+
+/// A case that differs is repeated alone so often.
+const ATTEMPTS: u32 = 3;
+/// Number of these in which the machine must have been quiet for the case to fail.
+const QUIET: u32 = 2;
+/// Share of the processors that other programs use on a quiet machine, at most.
+const OTHERS: f64 = 0.03;
 
 #[test]
 fn live_goodput_matches_the_simulation() {
     let asked = std::env::var("WHIMBREL_FIDELITY").ok();
     let is_asked = |case: &Case| match asked.as_deref() {
-        None => case.is_default(),
-        Some("full" | "long") => true,
+        None | Some("long") => true,
         Some(part) => case.name().contains(part),
     };
     let known = if asked.as_deref() == Some("long") {
@@ -33,17 +44,63 @@ fn live_goodput_matches_the_simulation() {
     };
     let cases: Vec<Case> = known.into_iter().filter(is_asked).collect();
     assert!(!cases.is_empty(), "no case is called {asked:?}");
-    let plans: Vec<_> = cases.iter().map(|case| case.plan()).collect();
+    let plans = plan(&cases);
     let first = measure(&plans.iter().collect::<Vec<_>>());
-    // Another program that uses the processors for a moment costs a flow one loss, and a flow that has just begun half of its goodput. It does
-    // not come twice; a difference between the drivers does.
     let differing = first.into_iter().filter(|(_, agrees)| !agrees);
-    let again = differing.flat_map(|(plan, _)| measure(&[plan]));
-    let wrong = again.filter(|(_, agrees)| !agrees).count();
+    let wrong = differing.filter(|(plan, _)| differs_alone(plan)).count();
     assert_eq!(
         wrong, 0,
         "cases in which live and simulated goodput differ, also when repeated alone"
     );
+}
+
+/// Repeats a case alone; returns whether it differs whenever it has the processors for itself.
+///
+/// Another program that uses the processors for a moment delays packets, which looks like a queue: slow start ends early (RFC 9406), or a flow
+/// that has just begun loses half of its goodput.
+fn differs_alone(plan: &Plan) -> bool {
+    let (mut quiet, mut others) = (0, 0.0_f64);
+    for _ in 0..ATTEMPTS {
+        let usage = Usage::now();
+        let Some(&(_, agrees)) = measure(&[plan]).first() else {
+            return false;
+        };
+        if agrees {
+            return false;
+        }
+        let now = usage.others();
+        others = others.max(now);
+        quiet += u32::from(now <= OTHERS);
+    }
+    if quiet >= QUIET {
+        return true;
+    }
+    let percent = others * 100.0;
+    let reason = format!(
+        "{}: other programs used up to {percent:.0} % of the processors",
+        plan.case.name()
+    );
+    whimbrel_testkit::not_run_in_part(module_path!(), &reason);
+    false
+}
+
+/// Chooses the length of each transfer and simulates it, on all processors.
+fn plan(cases: &[Case]) -> Vec<Plan> {
+    let (next, plans) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let work = || {
+        while let Some((number, case)) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|n| Some((n, cases.get(n)?)))
+        {
+            let plan = case.plan();
+            plans.lock().unwrap().insert(number, plan);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    plans.into_inner().unwrap().into_values().collect()
 }
 
 /// Runs cases live, as many at a time as the machine supports. Returns whether each agrees with its simulation.

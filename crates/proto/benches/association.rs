@@ -33,7 +33,7 @@ fn endpoint(addr: &str, listen: bool, association: AssociationConfig) -> Endpoin
     let config = EndpointConfig {
         local_addrs,
         listen,
-        association,
+        association: association.into(),
         ..EndpointConfig::default()
     };
     Endpoint::new(config, Box::new(Rng::stream(1, addr))).expect("a valid configuration")

@@ -26,7 +26,9 @@ mod trace;
 
 pub use address::{Ecn, PacketMeta, Transmit, TransportAddr};
 pub use association::{Association, AssociationStats, MAX_PINGS, State};
-pub use config::{AssociationConfig, AuthConfig, EndpointConfig, HeartbeatTimer, MAX_ADDRESSES, Preset, RuleChanges};
+pub use config::{
+    AssociationConfig, AuthConfig, EndpointConfig, HeartbeatTimer, MAX_ADDRESSES, Preset, RuleChanges, SharedConfig,
+};
 pub use endpoint::{Endpoint, EndpointStats};
 pub use error::{AddressError, ConfigError, ConnectError, Discard, SendError};
 pub use event::{CloseReason, Event, SendFailure, SendFailureCause};

@@ -109,4 +109,6 @@ pub struct Received {
     pub end: bool,
     /// Whether it arrived before the peer restarted last: it does not belong to what the peer sends now.
     pub before_restart: bool,
+    /// Whether more can be read now. If not, the next call returns `None`, unless a packet arrives before it.
+    pub more: bool,
 }

@@ -606,6 +606,7 @@ mod tests {
                 begin,
                 end,
                 before_restart: false,
+                more: false,
             };
             let is_whole = partial.take(&received, &mut data);
             is_whole.then(|| String::from_utf8(data).unwrap())

@@ -92,7 +92,7 @@ impl Stack {
             local_port: port,
             local_addrs: local.clone(),
             listen,
-            association: config.association.clone(),
+            association: config.association.clone().into(),
             buffer_memory: config.buffer_memory,
             max_associations: config.max_associations,
             max_associations_per_address: config.max_associations_per_address,

@@ -77,7 +77,7 @@ impl World {
                 local_port: port(host),
                 local_addrs: (0..paths).map(|path| addr(host, path)).collect(),
                 listen: true,
-                association: association(input, mtu),
+                association: association(input, mtu).into(),
                 max_associations: MAX_ASSOCIATIONS,
                 max_pending_replies: 64,
                 ..EndpointConfig::default()

@@ -90,22 +90,21 @@ fn ips(run: &Run, side: usize) -> Vec<String> {
 }
 
 fn once(dir: &Path, run: &Run) -> Verdict {
-    let (scenario, file, ready) = (dir.join("scenario.toml"), dir.join("file"), dir.join("ready.json"));
+    let (scenario, file) = (dir.join("scenario.toml"), dir.join("file"));
     std::fs::write(&scenario, &run.scenario).unwrap();
     let handle = std::fs::File::create(&file).unwrap();
     handle.set_len(run.bytes).unwrap();
     let (senders, receivers) = (ips(run, 1), ips(run, 2));
 
     let free: Vec<_> = receivers.iter().map(|ip| format!("{ip}:0")).collect();
-    let (_receiver, to) = receive(&free.join(","), &dir.join("inbox"));
-    let mut emulator = emulator();
-    emulator.args(["emulate", "--udp", "--json", "--quiet"]);
-    emulator.args(["--to", &to, "--listen", &free.join(","), "--from", &senders.join(",")]);
-    emulator.arg("--ready-file").arg(&ready).arg(&scenario);
-    emulator.args(["--late", &format!("{} us", run.case.latest().as_micros())]);
-    let child = emulator.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    let mut emulator = Emulator(child);
-    let listen = listen(&ready, &mut emulator);
+    let mut receiver = whimbrel("-10");
+    receiver
+        .args(["recv", "--once", "--listen", &free.join(",")])
+        .arg(dir.join("inbox"));
+    let (_receiver, to) = serve(receiver);
+    let late = format!("{} us", run.case.latest().as_micros());
+    let addresses = ["--to", &to, "--listen", &free.join(","), "--from", &senders.join(",")];
+    let (mut emulator, listen) = emulate(&dir.join("ready.json"), &scenario, &addresses, &late);
 
     let mut sender = whimbrel("-10");
     sender
@@ -131,14 +130,27 @@ fn once(dir: &Path, run: &Run) -> Verdict {
     Verdict::Done(run.bytes as f64 * 8.0 / seconds(&out) / 1e6)
 }
 
-/// Starts `recv`; returns its addresses.
-fn receive(listen: &str, inbox: &Path) -> (Process, String) {
-    let mut command = whimbrel("-10");
-    command.args(["recv", "--once", "--listen", listen]).arg(inbox);
+/// Starts a server; returns its addresses.
+fn serve(mut command: Command) -> (Process, String) {
     // `nice` prints a message if it is not permitted.
     let mut process = Process::start(command.stdout(Stdio::null()));
     let addrs = process.listening();
     (process, list(&addrs))
+}
+
+/// Starts the emulator; returns its addresses.
+fn emulate(ready: &Path, scenario: &Path, addresses: &[&str], late: &str) -> (Emulator, String) {
+    let mut command = emulator();
+    command.args(["emulate", "--udp", "--json", "--quiet"]).args(addresses);
+    command
+        .arg("--ready-file")
+        .arg(ready)
+        .arg(scenario)
+        .args(["--late", late]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut emulator = Emulator(child);
+    let listen = listen(ready, &mut emulator);
+    (emulator, listen)
 }
 
 /// Waits until the emulator is ready; returns its addresses.

@@ -43,7 +43,7 @@ impl Association {
 
     /// Reads the next message (RFC 9260 §11.1.7).
     pub(crate) fn recv(&mut self, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
-        let received = match self
+        let mut received = match self
             .receiving
             .before_restart
             .as_mut()
@@ -61,13 +61,14 @@ impl Association {
                 ..unread
             }),
         };
-        match &received {
-            Some(received) => {
-                self.user.stats.bytes_delivered += received.len as u64;
-                self.user.stats.messages_delivered += u64::from(received.end);
-            }
-            None => self.user.notices.data_ready = false,
+        let mut more = false;
+        if let Some(received) = &mut received {
+            self.user.stats.bytes_delivered += received.len as u64;
+            self.user.stats.messages_delivered += u64::from(received.end);
+            more = self.has_message();
+            received.more = more;
         }
+        self.user.notices.data_ready &= more;
         received
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use whimbrel_control::{GroundTruth, Span};
 
-use super::AssociationConfig;
+use super::SharedConfig;
 use crate::{ConfigError, TransportAddr};
 
 /// Settings of an endpoint: one SCTP port with its addresses.
@@ -17,7 +17,7 @@ pub struct EndpointConfig {
     /// Whether peers may open associations.
     pub listen: bool,
     /// Settings of associations that peers open.
-    pub association: AssociationConfig,
+    pub association: SharedConfig,
     /// Valid.Cookie.Life: how long a state cookie issued by this endpoint is valid.
     pub valid_cookie_life: Span,
     /// Interval at which the key that signs state cookies is replaced. Cookies signed with the previous key remain
@@ -63,7 +63,7 @@ impl Default for EndpointConfig {
             local_port: 5000,
             local_addrs: Vec::new(),
             listen: false,
-            association: AssociationConfig::default(),
+            association: SharedConfig::default(),
             valid_cookie_life: Span::from_secs(60),
             cookie_key_life: Span::from_secs(3600),
             max_associations: 65_536,

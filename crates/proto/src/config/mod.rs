@@ -4,6 +4,7 @@ mod auth;
 mod endpoint;
 mod preset;
 mod resolved;
+mod shared;
 
 use whimbrel_control::discriminator::DiscriminatorSpec;
 use whimbrel_control::multipath::coupling::CouplingSpec;
@@ -19,6 +20,7 @@ pub use endpoint::{EndpointConfig, MAX_ADDRESSES};
 use preset::Rules;
 pub use preset::{HeartbeatTimer, Preset, RuleChanges};
 pub(crate) use resolved::Resolved;
+pub use shared::SharedConfig;
 
 use crate::ConfigError;
 

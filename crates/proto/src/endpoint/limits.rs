@@ -7,11 +7,12 @@
 //! [`EndpointConfig::first_message_timeout`](crate::EndpointConfig::first_message_timeout), the oldest of them is
 //! aborted.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::Endpoint;
+use super::small_map::SmallMap;
 use crate::AssocId;
 use crate::association::Association;
 use whimbrel_control::Time;
@@ -36,7 +37,7 @@ impl Holder {
 /// The associations that peers have opened, by verified address.
 #[derive(Debug, Default)]
 pub(super) struct Accepted {
-    holders: BTreeMap<Holder, Held>,
+    holders: SmallMap<Holder, Held>,
     /// In order of acceptance: associations that had delivered no message when last checked.
     silent: VecDeque<AssocId>,
 }
@@ -55,7 +56,7 @@ impl Accepted {
 
     /// Adds an association of this holder.
     pub(super) fn insert(&mut self, holder: Holder, id: AssocId, is_silent: bool) {
-        let held = self.holders.entry(holder).or_default();
+        let held = self.holders.get_or_insert(holder, Held::default());
         held.count += 1;
         if is_silent {
             held.silent.push_back(id);

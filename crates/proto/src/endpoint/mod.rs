@@ -7,6 +7,7 @@ mod limits;
 mod listen;
 mod peer_init;
 mod reply;
+mod small_map;
 mod table;
 
 use std::collections::VecDeque;
@@ -146,7 +147,7 @@ impl Endpoint {
         let mut secret = [0; 32];
         random.fill_bytes(&mut secret);
         Ok(Endpoint {
-            accepted_config: Arc::new(Resolved::new(config.association.clone())),
+            accepted_config: config.association.resolved().clone(),
             local_addrs: config.local_addrs.clone().into(),
             random,
             key: CookieKey::new(secret),

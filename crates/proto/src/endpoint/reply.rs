@@ -122,6 +122,10 @@ impl Replies {
 
     pub(crate) fn push(&mut self, reply: Reply) {
         if self.waiting.len() < self.limit {
+            if self.waiting.capacity() == 0 {
+                // One reply at a time is usual.
+                self.waiting.reserve_exact(1);
+            }
             self.waiting.push_back(reply);
         } else {
             self.dropped += 1;

@@ -1,9 +1,10 @@
 //! The associations of an endpoint, found by number, by verification tag, or by the peer's address and port.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use super::limits::Holder;
+use super::small_map::SmallMap;
 use crate::AssocId;
 use crate::TransportAddr;
 use crate::association::Association;
@@ -56,7 +57,7 @@ pub(super) struct Table {
     places: Vec<Place>,
     free: Vec<u32>,
     by_tag: HashMap<u32, u32, BuildHasherDefault<TagHasher>>,
-    by_peer: BTreeMap<(TransportAddr, u16), u32>,
+    by_peer: SmallMap<(TransportAddr, u16), u32>,
     /// Number of associations that have not ended.
     live: usize,
     /// Total over all places.
@@ -117,6 +118,10 @@ impl Table {
             Some(&index) => index,
             None => {
                 let index = self.places.len() as u32;
+                if index == 0 {
+                    // Most endpoints of a simulation have one association.
+                    self.places.reserve_exact(1);
+                }
                 self.places.push(Place {
                     generation: 0,
                     association: None,
@@ -185,7 +190,7 @@ impl Table {
         self.by_tag.insert(names.tag, index);
         for &addr in &names.addrs {
             // An address that belongs to another association stays with it.
-            self.by_peer.entry((addr, names.port)).or_insert(index);
+            self.by_peer.get_or_insert((addr, names.port), index);
         }
         self.places[index as usize].names = names;
     }
@@ -205,7 +210,7 @@ impl Table {
 
     /// Whether any association has this address of a peer.
     pub(super) fn has_remote(&self, remote: TransportAddr) -> bool {
-        self.by_peer.range((remote, 0)..=(remote, u16::MAX)).next().is_some()
+        self.by_peer.has_in((remote, 0)..=(remote, u16::MAX))
     }
 
     pub(super) fn at(&self, index: u32) -> Option<&Association> {

@@ -362,6 +362,7 @@ impl Receiver {
             begin: true,
             end: false,
             before_restart: false,
+            more: false,
         };
         let mut index = head;
         while index != NONE {

@@ -175,7 +175,7 @@ fn endpoint(addr: &str, listen: bool, memory: u64) -> Endpoint {
         local_port: 4002,
         local_addrs: vec![crate::support::addr(addr)],
         listen,
-        association: open(),
+        association: open().into(),
         buffer_memory: memory,
         ..EndpointConfig::default()
     };

@@ -69,7 +69,7 @@ fn between(a: &[TransportAddr], b: &[TransportAddr], mtu: u16) -> (Net, AssocId)
             local_port: crate::support::port(host),
             local_addrs: addrs.to_vec(),
             listen: true,
-            association: config.clone(),
+            association: config.clone().into(),
             ..EndpointConfig::default()
         };
         let endpoint = Endpoint::new(config, Box::new(Rng::stream(1, &format!("{host:?}")))).expect("valid");

@@ -6,13 +6,15 @@ use whimbrel_control::Time;
 
 /// Creation times of messages that are not yet delivered, by their number.
 ///
-/// An endless flow fills the send buffer with about a thousand messages of one creation time, so equal times are stored once: a flow
-/// with 1 MiB of waiting messages takes 1 KiB for them instead of 8.
+/// An endless flow fills the send buffer with about a thousand messages of one creation time, so equal times are stored once, and most
+/// messages are delivered in order, so only those up to the last delivered one are marked.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     /// Number of the first message that is not delivered.
     base: u64,
-    /// Whether each message from `base` on is delivered.
+    /// Number of the next message.
+    next: u64,
+    /// Whether each message from `base` up to the last delivered one is delivered. The first one never is.
     delivered: VecDeque<bool>,
     /// The first message of each creation time: its number, and the time.
     created: VecDeque<(u64, Time)>,
@@ -23,9 +25,9 @@ impl Pending {
     #[inline]
     pub(super) fn push(&mut self, at: Time) {
         if self.created.back().is_none_or(|(_, last)| *last != at) {
-            self.created.push_back((self.base + self.delivered.len() as u64, at));
+            self.created.push_back((self.next, at));
         }
-        self.delivered.push_back(false);
+        self.next += 1;
     }
 
     /// Removes the message with this number, modulo 2^32, and returns its whole number and its creation time. None if it was delivered
@@ -33,26 +35,39 @@ impl Pending {
     #[inline]
     pub(super) fn take(&mut self, number: u32) -> Option<(u64, Time)> {
         let ahead = number.wrapping_sub(self.base as u32);
-        let delivered = self
-            .delivered
-            .get_mut(ahead as usize)
-            .filter(|delivered| !**delivered)?;
-        *delivered = true;
         let number = self.base + u64::from(ahead);
+        if number >= self.next || self.delivered.get(ahead as usize) == Some(&true) {
+            return None;
+        }
         // Most messages are delivered in order, so that the first time is the right one.
         let place = match self.created.get(1) {
             Some((next, _)) if *next <= number => self.created.partition_point(|(first, _)| *first <= number) - 1,
             _ => 0,
         };
         let created = self.created[place].1;
-        while self.delivered.front() == Some(&true) {
-            self.delivered.pop_front();
+        if ahead == 0 {
             self.base += 1;
-        }
-        while self.created.get(1).is_some_and(|(first, _)| *first <= self.base) {
-            self.created.pop_front();
+            self.delivered.pop_front();
+            while self.delivered.front() == Some(&true) {
+                self.delivered.pop_front();
+                self.base += 1;
+            }
+            while self.created.get(1).is_some_and(|(first, _)| *first <= self.base) {
+                self.created.pop_front();
+            }
+        } else {
+            self.mark(ahead as usize);
         }
         Some((number, created))
+    }
+
+    /// Marks a message that was delivered before the first one.
+    #[cold]
+    fn mark(&mut self, ahead: usize) {
+        if ahead >= self.delivered.len() {
+            self.delivered.resize(ahead + 1, false);
+        }
+        self.delivered[ahead] = true;
     }
 }
 
@@ -73,6 +88,7 @@ mod tests {
         for step in [1, 3, 7, 9] {
             let mut pending = Pending {
                 base: number(0),
+                next: number(0),
                 ..Pending::default()
             };
             times.iter().for_each(|ms| pending.push(at(*ms)));
@@ -95,6 +111,8 @@ mod tests {
     fn messages_of_one_time_take_little_memory() {
         let mut pending = Pending::default();
         (0..1000).for_each(|_| pending.push(at(3)));
-        assert!(pending.delivered.capacity() <= 1024 && pending.created.capacity() <= 4);
+        assert!(pending.delivered.capacity() == 0 && pending.created.capacity() <= 4);
+        assert!((0..1000).all(|number| pending.take(number) == Some((u64::from(number), at(3)))));
+        assert!(pending.delivered.capacity() == 0);
     }
 }

@@ -8,7 +8,7 @@ use whimbrel_control::multipath::policy::PathPolicySpec;
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{
     AssocId, AssociationConfig, AssociationStats, CloseReason, Endpoint, EndpointConfig, Event, PacketMeta, SendError,
-    State, TraceEvent, TraceKinds,
+    SharedConfig, State, TraceEvent, TraceKinds,
 };
 use whimbrel_wire::{ByteSink, ChecksumField, Payload};
 
@@ -27,14 +27,14 @@ pub(crate) const RECEIVER_PORT: u16 = 5000;
 const SENDER_PORTS: u32 = 60_000;
 
 /// Parameters of an end.
-pub(crate) struct SctpSetup<'a> {
+pub(crate) struct SctpSetup {
     /// Twice the flow's index, plus one for the receiver.
     pub(crate) agent: AgentId,
     /// Local addresses, primary first.
     pub(crate) local: Vec<SocketAddr>,
     /// The peer's addresses, primary first.
     pub(crate) peer: Vec<SocketAddr>,
-    pub(crate) association: &'a AssociationConfig,
+    pub(crate) association: SharedConfig,
     /// The application at the sender; none at the receiver.
     pub(crate) source: Option<Source>,
     pub(crate) start: Time,
@@ -68,10 +68,10 @@ enum Phase {
 #[derive(Debug)]
 enum Window {
     Before,
-    /// The counters when it opened.
-    Open(AssociationStats),
+    /// The counters when it opened, unless there was no association yet.
+    Open(Option<Box<AssociationStats>>),
     /// What was counted in it.
-    Closed(AssociationStats),
+    Closed(Box<AssociationStats>),
 }
 
 /// One end of an SCTP flow.
@@ -117,22 +117,22 @@ impl SctpEnd {
     ///
     /// # Errors
     /// Returns an error if the parameters are not valid SCTP parameters.
-    pub(crate) fn new(setup: SctpSetup<'_>) -> Result<Self, ConfigError> {
+    pub(crate) fn new(setup: SctpSetup) -> Result<Self, ConfigError> {
         let is_sender = setup.source.is_some();
         let sender_port = RECEIVER_PORT + 1 + (setup.agent.flow() % SENDER_PORTS) as u16;
         let local = setup.local.len();
+        let is_standard = setup.association.parts().path_policy == PathPolicySpec::default();
+        let several = setup.peer.len() > 1 || setup.association.path_per_local_address && local > 1;
+        let asks_last_hops = !is_standard && several;
         let config = EndpointConfig {
             local_port: if is_sender { sender_port } else { RECEIVER_PORT },
             local_addrs: setup.local,
             listen: !is_sender,
-            association: setup.association.clone(),
+            association: setup.association,
             truth: Some(setup.truth.clone()),
             timer_granularity: setup.timer_granularity,
             ..EndpointConfig::default()
         };
-        let is_standard = setup.association.parts().path_policy == PathPolicySpec::default();
-        let several = setup.peer.len() > 1 || setup.association.path_per_local_address && local > 1;
-        let asks_last_hops = !is_standard && several;
         let mut endpoint = Endpoint::new(config, Box::new(setup.random))
             .map_err(|error| ConfigError::new("sctp", error.to_string(), "valid SCTP parameters"))?;
         if is_sender {
@@ -201,7 +201,7 @@ impl SctpEnd {
 
     fn connect(&mut self, now: Time) {
         self.phase = Phase::Connecting;
-        let association = self.endpoint.config().association.clone();
+        let association = AssociationConfig::clone(&self.endpoint.config().association);
         match self.endpoint.connect(now, association, self.peer_port, &self.peer) {
             Ok(id) => self.id = Some(id),
             Err(error) => {
@@ -333,7 +333,7 @@ impl SctpEnd {
         }
         while let Some((id, event)) = self.endpoint.poll_event() {
             match event {
-                Event::DataReady => self.read(context, id),
+                Event::DataReady => self.read(context, id, false),
                 Event::SendSpace => self.blocked = false,
                 Event::Connected { outbound_streams, .. } => {
                     self.id = Some(id);
@@ -344,7 +344,7 @@ impl SctpEnd {
                 }
                 Event::LocalAddressAdded { .. } => self.prefer_wanted(context.now),
                 Event::Closed(reason) => {
-                    self.read(context, id);
+                    self.read(context, id, true);
                     self.phase = Phase::Closed;
                     self.closed = Some(reason);
                 }
@@ -388,8 +388,9 @@ impl SctpEnd {
         }
     }
 
-    /// Reads all received data. A file is compared with the original.
-    fn read(&mut self, context: &mut Context<'_>, id: AssocId) {
+    /// Reads all received data. A file is compared with the original. At the end of the association, the call that finds no more data is
+    /// made as well, because it removes the association.
+    fn read(&mut self, context: &mut Context<'_>, id: AssocId, is_over: bool) {
         let sink = &mut context.flow.sink;
         let compares = sink.compares();
         let mut content: Vec<u8> = Vec::new();
@@ -412,6 +413,9 @@ impl SctpEnd {
                 content.clear();
             }
             sink.deliver(context.now, context.network.window, delivery);
+            if !received.more && !is_over {
+                return;
+            }
         }
     }
 
@@ -508,9 +512,15 @@ impl SctpEnd {
 
     /// Returns the counters of the association up to now.
     pub(crate) fn stats(&self) -> AssociationStats {
+        self.counted().copied().unwrap_or_default()
+    }
+
+    /// Returns the counters, if there is or was an association.
+    fn counted(&self) -> Option<&AssociationStats> {
         let association = self.id.and_then(|id| self.endpoint.association(id));
-        let counted = association.map(|association| association.stats());
-        counted.or(self.last_stats.as_deref()).copied().unwrap_or_default()
+        association
+            .map(|association| association.stats())
+            .or(self.last_stats.as_deref())
     }
 
     /// Returns when new data first moved to another path.
@@ -521,20 +531,21 @@ impl SctpEnd {
 
     /// Handles the start of the measurement window.
     pub(crate) fn open_window(&mut self) {
-        self.window = Window::Open(self.stats());
+        self.window = Window::Open(self.counted().copied().map(Box::new));
     }
 
     /// Handles the end of the measurement window.
     pub(crate) fn close_window(&mut self) {
-        self.window = Window::Closed(self.window_stats());
+        self.window = Window::Closed(Box::new(self.window_stats()));
     }
 
     /// Returns the counters of the measurement window, up to now if it is still open; zero if it never opened.
     pub(crate) fn window_stats(&self) -> AssociationStats {
         match &self.window {
             Window::Before => AssociationStats::default(),
-            Window::Open(opened) => crate::measure::stats_since(&self.stats(), opened),
-            Window::Closed(counted) => *counted,
+            Window::Open(None) => self.stats(),
+            Window::Open(Some(opened)) => crate::measure::stats_since(&self.stats(), opened),
+            Window::Closed(counted) => **counted,
         }
     }
 

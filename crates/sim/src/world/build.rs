@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use whimbrel_control::{Rate, Rng, Span, Time};
+use whimbrel_proto::{AssociationConfig, SharedConfig};
 
 use super::World;
 use crate::config::{
@@ -180,6 +181,23 @@ struct Ends {
     truths: Vec<Arc<Truth>>,
 }
 
+/// The parameters of the latest SCTP flow's ends. Most flows have those of the flow before.
+#[derive(Default)]
+struct Parameters {
+    sender: Option<SharedConfig>,
+    receiver: Option<SharedConfig>,
+}
+
+impl Parameters {
+    /// Returns the parameters, shared with the latest end if they are equal.
+    fn share(latest: &mut Option<SharedConfig>, config: AssociationConfig) -> SharedConfig {
+        match latest {
+            Some(latest) if **latest == config => latest.clone(),
+            _ => latest.insert(config.into()).clone(),
+        }
+    }
+}
+
 fn ends(
     config: &SimConfig,
     seed: u64,
@@ -188,6 +206,7 @@ fn ends(
     outside: &[usize],
 ) -> Result<Ends, ConfigError> {
     let mut ends = Ends::default();
+    let mut parameters = Parameters::default();
     for (f, flow) in config.flow.iter().enumerate() {
         let builder = FlowBuilder {
             config,
@@ -200,7 +219,7 @@ fn ends(
         };
         ends.truths.push(builder.truth.clone());
         builder
-            .build(resources, &mut ends.agents, &mut ends.flows)
+            .build(resources, &mut parameters, &mut ends.agents, &mut ends.flows)
             .map_err(|e| e.within(&format!("flow[{f}]")))?;
         ends.plans.push(FlowPlan {
             name: flow.name.clone(),
@@ -422,6 +441,7 @@ impl FlowBuilder<'_> {
     fn build(
         &self,
         resources: &Resources,
+        parameters: &mut Parameters,
         agents: &mut Vec<Agent>,
         flows: &mut Vec<FlowState>,
     ) -> Result<(), ConfigError> {
@@ -437,7 +457,7 @@ impl FlowBuilder<'_> {
         let source = Source::new(traffic, flow.kind, start, flow.stop, file.clone(), self.rng("source"));
         match flow.kind {
             FlowKind::Sctp => {
-                agents.extend(self.sctp_ends(source, start)?);
+                agents.extend(self.sctp_ends(source, start, parameters)?);
             }
             FlowKind::Tcp => {
                 let config = &flow.tcp_parameters();
@@ -476,7 +496,7 @@ impl FlowBuilder<'_> {
     }
 
     /// Returns both ends of an SCTP flow.
-    fn sctp_ends(&self, source: Source, start: Time) -> Result<[Agent; 2], ConfigError> {
+    fn sctp_ends(&self, source: Source, start: Time, parameters: &mut Parameters) -> Result<[Agent; 2], ConfigError> {
         let flow = self.flow;
         let routes = &self.topology.flows[self.f as usize];
         let name_of = |i: DirectionId| crate::topology::interface_name(self.config, i);
@@ -528,13 +548,14 @@ impl FlowBuilder<'_> {
             })
             .map(|end| Agent::Sctp(Box::new(end)))
         };
-        let (ours, theirs) = (flow.sender_association(), flow.receiver_association()?);
+        let ours = Parameters::share(&mut parameters.sender, flow.sender_association());
+        let theirs = Parameters::share(&mut parameters.receiver, flow.receiver_association()?);
         let ends = [
             end(
                 AgentId::sender(self.f),
                 &sender,
                 &receiver,
-                &ours,
+                ours,
                 Some(source),
                 self.rng("sender"),
             )?,
@@ -542,7 +563,7 @@ impl FlowBuilder<'_> {
                 AgentId::receiver(self.f),
                 &receiver,
                 &sender,
-                &theirs,
+                theirs,
                 None,
                 self.rng("receiver"),
             )?,

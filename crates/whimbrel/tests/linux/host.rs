@@ -92,7 +92,7 @@ impl Host {
                 local_port: PORT,
                 local_addrs: ours()[..addresses].to_vec(),
                 listen: true,
-                association: config.clone(),
+                association: config.clone().into(),
                 ..EndpointConfig::default()
             },
             Box::new(Rng::stream(u64::from(std::process::id()), "endpoint")),

@@ -254,6 +254,7 @@ impl Model {
                 begin: self.received[&first].begin,
                 end: chunk.end,
                 before_restart: false,
+                more: false,
             },
             bytes,
         )

@@ -122,6 +122,7 @@ fn section_6_9_fragments_are_reassembled_in_any_order_of_arrival() {
             begin: true,
             end: true,
             before_restart: false,
+            more: false,
         };
         assert_eq!(received, Some(expected), "order {order}");
         assert_eq!(text, [1, 2, 2, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 5]);

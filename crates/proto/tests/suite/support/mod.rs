@@ -144,7 +144,7 @@ pub fn endpoint(host: Host, paths: usize, association: &AssociationConfig, seed:
         local_port: if host == Host::A { 4001 } else { 4002 },
         local_addrs: addrs(host, paths),
         listen: host == Host::B,
-        association: association.clone(),
+        association: association.clone().into(),
         ..EndpointConfig::default()
     };
     Endpoint::new(
