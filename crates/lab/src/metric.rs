@@ -421,7 +421,6 @@ impl Values {
         if flows.iter().all(|flow| flow.kind == FlowKind::Udp) {
             return;
         }
-        type Counter = fn(&FlowResult) -> u64;
         let counters: [(Id, Counter); 8] = [
             (Id::Retransmissions, |flow| flow.sender.retransmissions),
             (Id::FastRetransmits, |flow| flow.sender.fast_retransmits),
@@ -467,6 +466,9 @@ impl Values {
         self.set(Id::RoutingOverhead, control_bytes / sent);
     }
 }
+
+/// A counter of a flow.
+type Counter = fn(&FlowResult) -> u64;
 
 fn sum(flows: &[FlowResult], of: impl Fn(&FlowResult) -> f64) -> f64 {
     flows.iter().map(of).sum()

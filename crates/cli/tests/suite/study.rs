@@ -217,7 +217,7 @@ fn kept_results_make_the_summary() {
     .expect("writable");
     assert!(full(&outcomes()).is_null());
     whimbrel(folder.path(), &["study", "results", "--out", "pages"]);
-    let row = "| without loss the link is full | 1.0 |  | not run yet | headers take their share |";
+    let row = "| without loss the link is full | 1.0 | 1 ± 10 % (direction: ± 10 %) |  | not run yet | headers take their share |";
     assert!(read("loss/README.md").contains(row), "{}", read("loss/README.md"));
     fs::write(&path, &wider).expect("writable");
     assert_eq!(

@@ -48,8 +48,8 @@ impl Check {
                     (None, Some(_)) => "theory".to_owned(),
                     (None, None) => "the paper's values".to_owned(),
                 };
-                let part = direction_only(within_partly.map(percent));
-                format!("{of} up to {}{part}", percent(*within))
+                let part = direction_only(within_partly.map(|part| format!("± {}", percent(part))));
+                format!("{of} ± {}{part}", percent(*within))
             }
             Check::Trend {
                 over,
@@ -166,11 +166,11 @@ mod tests {
             ),
             (
                 r#"{ "kind": "near", OF, "value": 1.5, "within": 0.07, "within_partly": 0.3 }"#,
-                "1.5 up to 7 % (direction: 30 %)",
+                "1.5 ± 7 % (direction: ± 30 %)",
             ),
             (
                 r#"{ "kind": "near", OF, "within": 0.1 }"#,
-                "the paper's values up to 10 %",
+                "the paper's values ± 10 %",
             ),
             (
                 r#"{ "kind": "trend", OF, "over": "n", "direction": "rising", "slack": 0.05, "every_step": true }"#,

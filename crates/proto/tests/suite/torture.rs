@@ -431,6 +431,7 @@ fn is_understandable(reason: &CloseReason, aborted: bool) -> bool {
     }
 }
 
+#[allow(clippy::too_many_lines, reason = "one run from its start to its checks")]
 fn torture(seed: u64) {
     let mut rng = Rng::stream(seed, "torture");
     let paths = 1 + rng.below(3) as usize;

@@ -130,6 +130,8 @@ impl VerdictCounts {
         for (count, more) in all.zip(other.episodes.iter().flatten()) {
             *count += more;
         }
+        self.strength.0 += other.strength.0;
+        self.strength.1 += other.strength.1;
         self.unnecessary_reductions += other.unnecessary_reductions;
         self.missed_congestion += other.missed_congestion;
     }
@@ -250,6 +252,18 @@ mod tests {
         assert_eq!((counts.a_c(), counts.a_w()), (Some(7.0 / 8.0), Some(0.5)));
         assert_eq!((counts.a_c_by_gap(), counts.a_w_by_gap()), (Some(0.75), Some(0.5)));
         assert_eq!(counts.noticed(None), 5);
+    }
+
+    #[test]
+    fn merged_counts_have_the_mean_strength_of_both() {
+        let of = |strengths: &[f64]| {
+            let mut counts = VerdictCounts::default();
+            strengths.iter().for_each(|&strength| counts.add_strength(Some(Cause::Congestion), Some(strength)));
+            counts
+        };
+        let mut both = of(&[1.0]);
+        both.merge(&of(&[2.0, 3.0]));
+        assert_eq!(both.strength(), Some(2.0));
     }
 
     #[test]

@@ -211,6 +211,7 @@ impl Model {
         to > before
     }
 
+    #[allow(clippy::too_many_lines, reason = "the model is the rules in their order")]
     pub(super) fn on_sack(&mut self, report: &Report, limit: u32, early: bool, seen: &Seen) -> (Vec<PathReport>, bool) {
         let is_old = report.cumulative < self.base;
         let recovering = &seen.recovering;
