@@ -168,10 +168,7 @@ mod tests {
                 r#"{ "kind": "near", OF, "value": 1.5, "within": 0.07, "within_partly": 0.3 }"#,
                 "1.5 ± 7 % (direction: ± 30 %)",
             ),
-            (
-                r#"{ "kind": "near", OF, "within": 0.1 }"#,
-                "the paper's values ± 10 %",
-            ),
+            (r#"{ "kind": "near", OF, "within": 0.1 }"#, "the paper's values ± 10 %"),
             (
                 r#"{ "kind": "trend", OF, "over": "n", "direction": "rising", "slack": 0.05, "every_step": true }"#,
                 "rises with n, at every step; 5 % back is allowed",

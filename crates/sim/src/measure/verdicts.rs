@@ -258,7 +258,9 @@ mod tests {
     fn merged_counts_have_the_mean_strength_of_both() {
         let of = |strengths: &[f64]| {
             let mut counts = VerdictCounts::default();
-            strengths.iter().for_each(|&strength| counts.add_strength(Some(Cause::Congestion), Some(strength)));
+            strengths
+                .iter()
+                .for_each(|&strength| counts.add_strength(Some(Cause::Congestion), Some(strength)));
             counts
         };
         let mut both = of(&[1.0]);
