@@ -60,7 +60,7 @@ pub(crate) fn print(text: &str) -> Outcome {
     }
 }
 
-/// Prints a JSON value over several lines to standard output, as [`print`] does.
+/// Prints a JSON value over several lines to standard output, as [`print()`] does.
 pub(crate) fn print_json(value: &Value) -> Outcome {
     print(&format!("{value:#}\n"))
 }

@@ -14,7 +14,7 @@ use crate::run::{Placed, Run};
 use crate::runner::Part;
 use crate::write::file::WriteError;
 
-/// Observes a network that the caller drives, and writes the files that [`run`](crate::run) writes for a single run.
+/// Observes a network that the caller drives, and writes the files that [`run`](crate::run()) writes for a single run.
 #[derive(Debug)]
 pub struct Recording {
     results: Results,

@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// Print the scenario with all defaults and all changes, as a scenario file
     #[arg(long)]
     explain: bool,
-    /// Print one JSON object: {"file", "valid", "errors": [{"message", "hint", "file", "line", "column", "argument", "field"}], "warnings": [TEXT],
+    /// Print one JSON object: {"file", "valid", "errors": [{"message", "hint", "file", "line", "column", "argument", "field"}], "warnings": [TEXT, ...],
     /// "summary": {"title", "nodes", "links", "flows", "axes", "points", "seeds", "runs", "simulated_s", "hash"}}; an invalid scenario has no
     /// summary (null). With --explain, "scenario" has all defaults. The exit code is 2 if the scenario is invalid
     #[arg(long)]

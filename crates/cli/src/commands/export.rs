@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// The folder for the files. Default: the folder of events.jsonl
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Print one JSON object instead of the names: {"files": [PATH]}
+    /// Print one JSON object instead of the names: {"files": [PATH, ...]}
     #[arg(long)]
     json: bool,
 }

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// Write PDF files as well. The font, Helvetica, is not embedded
     #[arg(long)]
     pdf: bool,
-    /// Print one JSON object with the files that were written: {"files": [PATH]}
+    /// Print one JSON object with the files that were written: {"files": [PATH, ...]}
     #[arg(long)]
     json: bool,
     /// Print only errors to standard error

@@ -19,7 +19,7 @@ pub(crate) struct Args {
     /// The file to write. Default: report.html in DIR
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Print one JSON object with the file that was written: {"files": [PATH]}
+    /// Print one JSON object with the file that was written: {"files": [PATH, ...]}
     #[arg(long)]
     json: bool,
     /// Print only errors to standard error

@@ -21,7 +21,7 @@ pub(crate) struct Args {
     packet: Asked,
     /// Print one JSON object instead of text: {"capture", "packet", "sent_s", "interface", "from", "to", "bytes", "protocol", "chunks":
     /// [{"type", "tsn", "stream", "cumulative_tsn", "gap_ack_blocks"}], "dropped": {"comment", "cause", "at_s", "congestion", "link"} or null,
-    /// "same_data_in": [PACKET], "has_events", "events": [{"at_s", "name", "flow", "node", "data", "text"}]}; name and data of an event are
+    /// "same_data_in": [PACKET, ...], "has_events", "events": [{"at_s", "name", "flow", "node", "data", "text"}]}; name and data of an event are
     /// those in events.jsonl
     #[arg(long)]
     json: bool,
