@@ -24,7 +24,7 @@ use fidelity::live::{Live, Verdict};
 use fidelity::usage::Usage;
 
 /// A case that differs is repeated alone so often.
-const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 4;
 /// Number of these in which the machine must have been quiet for the case to fail.
 const QUIET: u32 = 2;
 /// Share of the processors that other programs use on a quiet machine, at most.
