@@ -1,7 +1,7 @@
 //! Faults of the network and of the peer: files arrive intact, or both ends report the cause.
 
 use std::io::Read;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::relay::join;
-use super::{InTime as _, Lines, Receiver, WHIMBREL, content, names, sender, signal, text, wait};
+use super::{InTime as _, Lines, Process, Receiver, WHIMBREL, content, list, names, sender, signal, text, wait};
 
 /// A running `whimbrel emulate --udp`, stopped at the end of the test.
 struct Emulator(Child);
 
 impl Emulator {
     /// Puts these links between a receiver and senders at 127.0.1.1, 127.0.1.2 ... Returns the addresses to send to.
-    fn start(dir: &Path, links: &[&str], receiver: &Receiver, senders: &str) -> (Self, String) {
+    fn start(dir: &Path, links: &[&str], receivers: &[SocketAddr], senders: &str) -> (Self, String) {
         let (scenario, ready) = (dir.join("faults.toml"), dir.join("ready.json"));
         let mut file = "title = \"faults\"\n[[node]]\nname = \"sender\"\n[[node]]\nname = \"receiver\"\n".to_owned();
         for (number, link) in links.iter().enumerate() {
@@ -28,9 +28,9 @@ impl Emulator {
         }
         file += "[[flow]]\nname = \"file\"\nfrom = \"sender\"\nto = \"receiver\"\ntraffic = { kind = \"endless\" }\n";
         std::fs::write(&scenario, file).unwrap();
-        let listen: Vec<String> = receiver.addrs.iter().map(|addr| format!("{}:0", addr.ip())).collect();
+        let listen: Vec<String> = receivers.iter().map(|addr| format!("{}:0", addr.ip())).collect();
         let mut command = Command::new(WHIMBREL);
-        command.args(["emulate", "--udp", "--json", "--quiet", "--to", &receiver.to()]);
+        command.args(["emulate", "--udp", "--json", "--quiet", "--to", &list(receivers)]);
         command.args(["--listen", &listen.join(","), "--from", senders, "--ready-file"]);
         let child = command
             .arg(&ready)
@@ -85,7 +85,7 @@ fn arrives_through(links: &[&str], net: u8, bytes: usize) -> Value {
     let senders = ips(1).collect::<Vec<_>>().join(",");
     let listen: Vec<String> = ips(2).map(|ip| format!("{ip}:0")).collect();
     let receiver = Receiver::start(&listen.join(","), &into, &["--once"]);
-    let (emulator, to) = Emulator::start(dir.path(), links, &receiver, &senders);
+    let (emulator, to) = Emulator::start(dir.path(), links, &receiver.addrs, &senders);
     let sent = sender(&to, &file).args(["--local", &senders]).output_in_time();
     assert!(sent.status.success(), "{}", text(&sent.stderr));
     let (code, _, err) = receiver.end();
@@ -110,6 +110,38 @@ fn a_file_arrives_once_through_reordering_duplication_and_losses() {
 fn a_file_arrives_over_the_other_path_when_one_becomes_a_black_hole() {
     let hole = "schedule = [{ at = \"500 ms\", up = false }]";
     arrives_through(&[hole, ""], 52, 6_000_000);
+}
+
+#[test]
+fn a_server_goes_on_sending_over_the_other_path_when_one_becomes_a_black_hole() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = Command::new(WHIMBREL);
+    server.args(["perf", "--server", "--listen", "127.54.2.1:0,127.54.2.2:0"]);
+    let mut server = Process::start(server.stdout(Stdio::null()));
+    let hole = "schedule = [{ at = \"1 s\", up = false }]";
+    let senders = "127.54.1.1,127.54.1.2";
+    let (_emulator, to) = Emulator::start(dir.path(), &[hole, ""], &server.listening(), senders);
+    let mut client = Command::new(WHIMBREL);
+    client.args([
+        "perf",
+        &to,
+        "--local",
+        senders,
+        "--reverse",
+        "-t",
+        "4 s",
+        "-i",
+        "500 ms",
+        "--json",
+    ]);
+    let output = client.output_in_time();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let late = |interval: &&Value| interval["direction"] == "received" && interval["start"].as_f64() >= Some(2.5);
+    let intervals = report["intervals"].as_array().unwrap().iter().filter(late);
+    let bytes: u64 = intervals.map(|interval| interval["bytes"].as_u64().unwrap()).sum();
+    // The other link carries 2.5 MB/s.
+    assert!(bytes > 1_500_000, "{report:#}");
 }
 
 #[test]

@@ -90,8 +90,9 @@ pub struct UdpGate {
 #[derive(Debug)]
 struct Client {
     port: u16,
-    /// Last source address, for each interface of the sender.
-    addrs: Vec<Option<SocketAddr>>,
+    /// Address of each interface of the sender: the last source address or, before its first packet, the one with the client's port. The
+    /// receiver may send there first, for example a HEARTBEAT that confirms the path.
+    addrs: Vec<SocketAddr>,
     /// Sockets towards the receiver, one for each interface of the sender.
     back: Vec<Socket>,
 }
@@ -211,7 +212,7 @@ impl UdpGate {
             Some(client) => client,
             None => self.add_client(addr.port())?,
         };
-        self.clients[client].addrs[from] = Some(addr);
+        self.clients[client].addrs[from] = addr;
         Some((client, from))
     }
 
@@ -225,9 +226,10 @@ impl UdpGate {
             self.first_client = self.first_client.wrapping_add(1);
             self.overrun += socket::overrun(&oldest.back).unwrap_or(0);
         }
+        let addrs = self.addresses.from.iter().map(|ip| SocketAddr::new(*ip, port));
         self.clients.push_back(Client {
             port,
-            addrs: vec![None; back.len()],
+            addrs: addrs.collect(),
             back,
         });
         Some(self.clients.len() - 1)
@@ -300,22 +302,19 @@ impl Gate for UdpGate {
             return;
         };
         let target = if delivery.forward {
-            Some(Target {
+            Target {
                 client: Some((delivery.tag, delivery.from)),
                 front: 0,
                 to: self.addresses.to[delivery.to],
-            })
+            }
         } else {
-            known.addrs[delivery.to].map(|to| Target {
+            Target {
                 client: None,
                 front: delivery.from,
-                to,
-            })
+                to: known.addrs[delivery.to],
+            }
         };
-        match target {
-            Some(target) => self.outgoing.push(target, delivery.ecn, delivery.payload),
-            None => self.counts.unsendable += 1,
-        }
+        self.outgoing.push(target, delivery.ecn, delivery.payload);
     }
 
     fn flush(&mut self) {

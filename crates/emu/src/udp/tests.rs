@@ -176,6 +176,26 @@ fn the_addresses_of_both_ends_choose_the_path() {
 }
 
 #[test]
+fn the_receiver_may_be_the_first_to_use_a_path() {
+    let server = Program::new("127.0.4.1:0");
+    let port = server.addr().port();
+    let servers = [server, Program::new(&format!("127.0.4.2:{port}"))];
+    let to = servers.each_ref().map(Program::addr);
+    let running = Running::start(links(&[1, 2]), &to, &["127.0.5.1", "127.0.5.2"]);
+    let client = Program::new("127.0.5.1:0");
+    let port = client.addr().port();
+    let clients = [client, Program::new(&format!("127.0.5.2:{port}"))];
+    clients[0].send(running.listen[0], None, b"x");
+    let (first, ..) = servers[0].receive();
+    // The other address is known from an SCTP packet, its port from the packet's source.
+    servers[1].send(SocketAddr::new(clients[1].addr().ip(), first.port()), None, b"y");
+    let (from, _, content) = clients[1].receive();
+    assert_eq!((from, content), (running.listen[1], b"y".to_vec()));
+    let report = running.end();
+    assert_eq!((report.gate.sent, report.gate.unsendable), (2, 0));
+}
+
+#[test]
 fn marks_of_queues_arrive_and_ecn_bits_pass() {
     let mut config = links(&[1]);
     // Marks packets with a queueing delay above 1 ms; each packet takes 8 ms.
