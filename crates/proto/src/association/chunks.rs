@@ -2,6 +2,7 @@
 
 use core::ops::ControlFlow;
 
+use whimbrel_control::Time;
 use whimbrel_wire::{
     ByteSink, COMMON_HEADER_LEN, Cause, Causes, ChecksumField, Chunk, ChunkError, Data, PacketSink, PacketView,
     UnknownAction,
@@ -13,6 +14,7 @@ use crate::config::NEVER;
 use crate::endpoint::{Reply, ReplyChunk};
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};
+use crate::path::{Path, PathState};
 use crate::receive::DataOutcome;
 use crate::trace::{TraceEvent, TraceKinds};
 use crate::{Ecn, PacketMeta, TransportAddr};
@@ -66,10 +68,19 @@ impl Association {
 
     /// Updates the port of the UDP encapsulation, which a NAT may change (RFC 6951 §5.4). The caller has checked that
     /// the packet is the peer's.
-    pub(crate) fn follow_port(&mut self, remote: TransportAddr) -> Option<PathId> {
-        let same_host = |path: &crate::path::Path| path.remote.ip() == remote.ip() && !path.removed;
+    ///
+    /// A path that does not answer is probed at once: its heartbeats went to the old port. The port of a peer's second address, if it
+    /// differs from that of the first, is not known before its first packet.
+    pub(crate) fn follow_port(&mut self, now: Time, remote: TransportAddr) -> Option<PathId> {
+        let same_host = |path: &Path| path.remote.ip() == remote.ip() && !path.removed;
         let index = self.paths.position(same_host)?;
-        self.paths[index].remote = remote;
+        let path = &mut self.paths[index];
+        path.remote = remote;
+        if path.in_use() && path.state != PathState::Active {
+            path.heartbeat.pending = None;
+            path.heartbeat.requested = true;
+            path.heartbeat.timer = now;
+        }
         self.user.notices.renamed = true;
         Some(index)
     }

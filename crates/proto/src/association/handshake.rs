@@ -192,7 +192,7 @@ impl Association {
     /// (RFC 9260 §5.4).
     // [9260:5.1-8, 5.1.5-5, 5.1.5-7, 5.4-3, 3.3.12-1]
     pub(crate) fn send_cookie_ack(&mut self, ctx: &mut Context<'_>, to: TransportAddr) {
-        let Some(index) = self.path_of(to).or_else(|| self.follow_port(to)) else {
+        let Some(index) = self.path_of(to).or_else(|| self.follow_port(ctx.now, to)) else {
             return;
         };
         if !self.paths[index].confirmed {

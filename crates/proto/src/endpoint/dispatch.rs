@@ -61,7 +61,7 @@ impl Endpoint {
         }
         let from = match association
             .path_for(&meta)
-            .or_else(|| association.follow_port(meta.remote))
+            .or_else(|| association.follow_port(now, meta.remote))
         {
             Some(from) => from,
             // RFC 9260 §5.1.2 D

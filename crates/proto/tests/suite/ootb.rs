@@ -5,7 +5,7 @@ use crate::support::{
 };
 use whimbrel_control::Span;
 use whimbrel_proto::{
-    AssocId, AssociationConfig, CloseReason, Discard, Endpoint, EndpointConfig, State, TransportAddr,
+    AssocId, AssociationConfig, CloseReason, Discard, Endpoint, EndpointConfig, PacketMeta, PathState, State,
 };
 use whimbrel_wire::{Cause, Causes, Chunk, ChunkType, DuplicateTsns, GapBlocks, HeartbeatInfo, Parameter, Sack, Tsn};
 
@@ -493,33 +493,77 @@ fn section_3_a_packet_without_a_valid_first_chunk_is_discarded() {
     assert_eq!(net.b.associations().count(), 0);
 }
 
-/// RFC 6951: the association is the same if only the UDP port of the peer changes.
-#[test]
-fn rfc_6951_section_5_4_the_peers_udp_port_is_updated_if_the_tag_is_correct() {
+/// Returns an endpoint that has accepted an association over UDP, and the verification tag of packets to it. `parameters`: those of the INIT.
+fn accepted_over_udp(first: PacketMeta, local: &[&str], parameters: &[u8]) -> (Net, AssocId, u32) {
     let mut net = Net::new(1);
-    let udp = |text: &str| -> TransportAddr { addr(text) };
     let b = EndpointConfig {
         local_port: 4002,
-        local_addrs: vec![udp("10.0.0.2:9899")],
+        local_addrs: local.iter().map(|text| addr(text)).collect(),
         listen: true,
         ..EndpointConfig::default()
     };
     net.b = Endpoint::new(b, Box::new(whimbrel_control::Rng::stream(1, "b"))).expect("valid");
-    let first = meta(udp("10.0.0.2:9899"), udp("10.0.0.1:40000"));
-    net.deliver_from(Host::B, first, &packet(4001, 4002, 0, &[Chunk::Init(init(5, &[]))]))
-        .expect("answered");
+    net.filter = Box::new(|_| Fate::Drop);
+    let hello = packet(4001, 4002, 0, &[Chunk::Init(init(5, parameters))]);
+    net.deliver_from(Host::B, first, &hello).expect("answered");
     let answer = net.last(Host::B, ChunkType::INIT_ACK);
     assert_eq!(answer.remote, first.remote);
     let cookie = answer.init().parameters.state_cookie().expect("a cookie").to_vec();
     let tag = answer.init().initiate_tag;
-    net.deliver_from(
-        Host::B,
-        first,
-        &packet(4001, 4002, tag, &[Chunk::CookieEcho { cookie: &cookie }]),
-    )
-    .expect("accepted");
+    let echo = packet(4001, 4002, tag, &[Chunk::CookieEcho { cookie: &cookie }]);
+    net.deliver_from(Host::B, first, &echo).expect("accepted");
     let id = net.only(Host::B);
-    let moved = meta(udp("10.0.0.2:9899"), udp("10.0.0.1:50000"));
+    (net, id, tag)
+}
+
+/// RFC 6951: the port of a second address is not known before its first packet, if each address is behind another NAT.
+#[test]
+fn rfc_6951_section_5_4_a_path_without_an_answer_is_probed_at_its_new_port() {
+    let first = meta(addr("10.0.0.2:9899"), addr("10.0.0.1:40000"));
+    let both = [[10, 0, 0, 1], [10, 0, 1, 1]].map(|ip| Parameter::Ipv4(ip.into()));
+    let (mut net, id, tag) = accepted_over_udp(first, &["10.0.0.2:9899", "10.0.1.2:9899"], &parameters(&both));
+    let probes = |net: &Net, remote: &str| {
+        let sent = net.sent(Host::B, ChunkType::HEARTBEAT);
+        sent.iter().filter(|sent| sent.remote == addr(remote)).count()
+    };
+    // The second address is probed at the port of the first, where nobody answers, until the path has failed.
+    net.run_for(Span::from_secs(65));
+    assert_eq!(probes(&net, "10.0.1.1:40000"), 6);
+    let other = meta(addr("10.0.1.2:9899"), addr("10.0.1.1:50000"));
+    let ping = [Chunk::Heartbeat(HeartbeatInfo(b"ping"))];
+    for (tag, expected) in [(tag ^ 1, 0), (tag, 1)] {
+        let _ = net.deliver_from(Host::B, other, &packet(4001, 4002, tag, &ping));
+        net.run_for(Span::from_millis(1));
+        assert_eq!(probes(&net, "10.0.1.1:50000"), expected);
+    }
+    // A path that works is not probed.
+    let answer = net.last(Host::B, ChunkType::HEARTBEAT);
+    let chunks = answer.chunks();
+    let Some(Chunk::Heartbeat(info)) = chunks.last() else {
+        panic!("{chunks:?}");
+    };
+    let confirm = packet(4001, 4002, tag, &[Chunk::HeartbeatAck(*info)]);
+    net.deliver_from(Host::B, other, &confirm).expect("accepted");
+    let states = net
+        .b
+        .association(id)
+        .expect("established")
+        .paths()
+        .map(|path| path.state);
+    assert_eq!(states.last(), Some(PathState::Active));
+    let again = meta(addr("10.0.1.2:9899"), addr("10.0.1.1:60000"));
+    net.deliver_from(Host::B, again, &packet(4001, 4002, tag, &ping))
+        .expect("accepted");
+    net.run_for(Span::from_millis(1));
+    assert_eq!(probes(&net, "10.0.1.1:60000"), 0);
+}
+
+/// RFC 6951: the association is the same if only the UDP port of the peer changes.
+#[test]
+fn rfc_6951_section_5_4_the_peers_udp_port_is_updated_if_the_tag_is_correct() {
+    let first = meta(addr("10.0.0.2:9899"), addr("10.0.0.1:40000"));
+    let (mut net, id, tag) = accepted_over_udp(first, &["10.0.0.2:9899"], &[]);
+    let moved = meta(addr("10.0.0.2:9899"), addr("10.0.0.1:50000"));
     let ping = [Chunk::Heartbeat(HeartbeatInfo(b"ping"))];
     assert!(
         net.deliver_from(Host::B, moved, &packet(4001, 4002, tag ^ 1, &ping))
