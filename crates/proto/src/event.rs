@@ -16,7 +16,8 @@ pub enum Event {
         /// Streams the peer may send on: `0..inbound_streams`.
         inbound_streams: u16,
     },
-    /// DATA ARRIVE: [`recv`](crate::Endpoint::recv) has something to return. Reported once until `recv` has returned `None`.
+    /// DATA ARRIVE: [`recv`](crate::Endpoint::recv) has something to return. Reported once until `recv` has returned
+    /// the last message ([`Received::more`](crate::Received::more)) or `None`.
     DataReady,
     /// A send that was refused with [`SendError::Full`](crate::SendError::Full) may succeed now.
     SendSpace,

@@ -15,23 +15,11 @@ const TICKS: f64 = 100.0;
 impl Usage {
     pub(crate) fn now() -> Self {
         let read = |path: &str| std::fs::read_to_string(path).unwrap();
-        let numbers = |text: &str| {
-            text.split_whitespace()
-                .filter_map(|word| word.parse().ok())
-                .collect::<Vec<u64>>()
-        };
-        // cpu  user nice system idle iowait irq softirq steal: work for the network is in softirq, and belongs to no program.
-        let system = read("/proc/stat");
-        let all = numbers(system.lines().next().unwrap());
-        // After the name in parentheses: the state, ten numbers, then utime, stime, cutime and cstime.
-        let own = read("/proc/self/stat");
-        let (_, fields) = own.rsplit_once(')').unwrap();
-        let own: Vec<&str> = fields.split_whitespace().collect();
-        let ours = own[11..15].iter().map(|ticks| ticks.parse::<u64>().unwrap()).sum();
+        let (system, own) = (read("/proc/stat"), read("/proc/self/stat"));
         Usage {
             at: Instant::now(),
-            all: all[..3].iter().sum::<u64>() + all.get(7).copied().unwrap_or(0),
-            ours,
+            all: ticks_of_all(&system),
+            ours: ticks_of_process(&own),
         }
     }
 
@@ -42,4 +30,45 @@ impl Usage {
         let (all, ours) = (now.all - self.all, now.ours - self.ours);
         all.saturating_sub(ours) as f64 / TICKS / (now.at - self.at).as_secs_f64() / processors
     }
+}
+
+/// Returns the ticks of all programs, and those that other machines had: in the first line of /proc/stat, `cpu user nice system idle iowait
+/// irq softirq steal`. Work for the network is in softirq, and belongs to no program.
+fn ticks_of_all(stat: &str) -> u64 {
+    let words = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
+    let ticks: Vec<u64> = words.filter_map(|word| word.parse().ok()).collect();
+    ticks.iter().take(3).chain(ticks.get(7)).sum()
+}
+
+/// Returns the ticks of a process and of its children that it has waited for: utime, stime, cutime and cstime of /proc/PID/stat, after the
+/// name in parentheses, the state and ten numbers.
+fn ticks_of_process(stat: &str) -> u64 {
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let ticks = fields.split_whitespace().skip(11).take(4);
+    ticks.map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+#[test]
+fn ticks_are_those_of_programs() {
+    let stat = "cpu  1000 200 30 90000 5 6 7 4 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n";
+    assert_eq!(ticks_of_all(stat), 1234);
+    let own = "42 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 1000 200 30 4 20 0 1 0";
+    assert_eq!(ticks_of_process(own), 1234);
+}
+
+#[test]
+fn a_busy_child_is_another_program_until_it_is_waited_for() {
+    let spin = || {
+        std::process::Command::new("sh")
+            .args(["-c", "while :; do :; done"])
+            .spawn()
+            .unwrap()
+    };
+    let (usage, mut child) = (Usage::now(), spin());
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let running = usage.others();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let ended = usage.others();
+    assert!(running > 0.05 && ended < running, "{running} {ended}");
 }

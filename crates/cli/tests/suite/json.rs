@@ -1,9 +1,8 @@
 //! `--json` of commands about scenarios and saved results: one object, and nothing else on standard output.
 
 use std::fs;
-use std::io::Read as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 use whimbrel_testkit::process::finish;
@@ -484,28 +483,31 @@ fn the_demo_prints_one_object() {
     assert_eq!(rerun["points"], object["points"]);
 }
 
+/// Commands that print an object about the results of [`results`].
+const ABOUT_RESULTS: [&[&str]; 8] = [
+    &["check", "lossy.toml", "--json"],
+    &["why", "out", "1", "--json"],
+    &["export", "out", "--perfetto", "--json"],
+    &["plot", "out", "--json"],
+    &["report", "out", "--json"],
+    &["merge", "out", "--out", "merged", "--json"],
+    &["study", "list", "--json"],
+    &["schemes", "parts", "--json"],
+];
+
+fn start(folder: &Path, args: &[&str], stdout: Stdio) -> Child {
+    let mut command = Command::new(WHIMBREL);
+    command.args(args).current_dir(folder);
+    command.stdout(stdout).stderr(Stdio::piped()).spawn().expect("started")
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_an_error() {
     let folder = results();
-    let full = || fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
-    for args in [
-        &["check", "lossy.toml", "--json"][..],
-        &["why", "out", "1", "--json"],
-        &["export", "out", "--perfetto", "--json"],
-        &["plot", "out", "--json"],
-        &["report", "out", "--json"],
-        &["merge", "out", "--out", "merged", "--json"],
-        &["study", "list", "--json"],
-    ] {
-        let child = Command::new(WHIMBREL)
-            .args(args)
-            .current_dir(folder.path())
-            .stdout(full())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("started");
-        let output = finish(child);
+    for args in ABOUT_RESULTS {
+        let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+        let output = finish(start(folder.path(), args, full.into()));
         assert_eq!(code(&output), 1, "{args:?}");
         let said = stderr(&output);
         assert!(
@@ -518,27 +520,12 @@ fn a_full_disk_is_an_error() {
 #[test]
 fn a_closed_reader_of_json_is_no_error() {
     let folder = results();
-    for args in [
-        &["check", "lossy.toml", "--json"][..],
-        &["why", "out", "1", "--json"],
-        &["export", "out", "--perfetto", "--json"],
-        &["plot", "out", "--json"],
-        &["report", "out", "--json"],
-        &["merge", "out", "--out", "merged", "--json"],
-        &["schemes", "parts", "--json"],
-    ] {
-        let mut child = Command::new(WHIMBREL)
-            .args(args)
-            .current_dir(folder.path())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("started");
+    for args in ABOUT_RESULTS {
+        let mut child = start(folder.path(), args, Stdio::piped());
         drop(child.stdout.take());
-        let mut said = String::new();
-        let mut errors = child.stderr.take().expect("a pipe");
-        errors.read_to_string(&mut said).expect("text");
-        assert_eq!(child.wait().expect("ended").code(), Some(0), "{args:?}: {said}");
+        let output = finish(child);
+        let said = stderr(&output);
+        assert_eq!(code(&output), 0, "{args:?}: {said}");
         assert!(!said.contains("panicked"), "{said}");
     }
 }

@@ -176,18 +176,18 @@ mod tests {
 
     #[test]
     fn the_shortest_time_of_the_same_return_path_decides_what_can_have_arrived() {
-        let ms = |tenths: u64| Span::from_micros(tenths * 100);
+        let tenths = |tenths_of_ms: u64| Span::from_micros(tenths_of_ms * 100);
         let mut association = testing::association(2);
         let (own, fast) = (PathId(0), PathId(1));
         let path = &mut association.paths[own];
-        path.rtt.on_sample(ms(176));
-        path.comparable(fast, ms(176));
-        path.comparable(own, ms(274));
+        path.rtt.on_sample(tenths(176));
+        path.comparable(fast, tenths(176));
+        path.comparable(own, tenths(274));
         let sent_at = Time::ZERO + Span::from_secs(1);
         let mut recorder = SackRecorder {
             paths: &mut association.paths,
             trace: &mut Trace::default(),
-            now: sent_at + ms(230),
+            now: sent_at + tenths(230),
             association: AssocId::ANY,
             lost: &mut Vec::new(),
             rates: None,
@@ -201,7 +201,7 @@ mod tests {
         recorder.arrived_on = Some(fast);
         assert!(!recorder.is_too_recent(0, sent_at));
         recorder.arrived_on = Some(own);
-        recorder.now = sent_at + ms(280);
+        recorder.now = sent_at + tenths(280);
         assert!(!recorder.is_too_recent(0, sent_at));
     }
 }

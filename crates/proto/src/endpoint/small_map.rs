@@ -1,4 +1,4 @@
-//! A sorted map that takes little memory for few entries.
+//! A map that takes little memory for few entries.
 
 use core::ops::RangeInclusive;
 use std::collections::BTreeMap;

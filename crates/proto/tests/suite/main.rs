@@ -34,6 +34,7 @@ mod several_paths;
 mod shutdown;
 mod states;
 mod support;
+mod timers;
 mod torture;
 mod transfer;
 mod unexpected_handshake;

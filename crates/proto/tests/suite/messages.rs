@@ -595,3 +595,29 @@ fn section_3_2_unknown_chunks_follow_their_two_high_bits() {
         assert_eq!(errors, if reported { vec![vec![6]] } else { vec![] }, "{high:#x}");
     }
 }
+
+#[test]
+fn data_is_reported_again_after_the_last_message_has_been_read() {
+    let (mut net, a, b) = Net::established(1, &quiet());
+    net.auto_read = false;
+    let reports = |net: &Net| {
+        let events = net.events_of(Host::B);
+        events.iter().filter(|event| **event == Event::DataReady).count()
+    };
+    let before = reports(&net);
+    for len in [10, 20] {
+        net.send(Host::A, a, Message::new(0, content(len, len)));
+        net.run_for(Span::from_secs(1));
+    }
+    assert_eq!(reports(&net), before + 1, "once for both");
+    let now = net.now;
+    let more = |net: &mut Net| net.b.recv(now, b, &mut |_| {}).map(|received| received.more);
+    assert_eq!(more(&mut net), Some(true));
+    assert_eq!(more(&mut net), Some(false));
+    // The call that would return `None` is not needed.
+    net.send(Host::A, a, Message::new(0, content(30, 30)));
+    net.run_for(Span::from_secs(1));
+    assert_eq!(reports(&net), before + 2);
+    assert_eq!(more(&mut net), Some(false));
+    assert_eq!(more(&mut net), None);
+}

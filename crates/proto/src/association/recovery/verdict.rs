@@ -113,3 +113,40 @@ impl Association {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use whimbrel_control::Span;
+
+    use super::super::super::testing;
+    use super::*;
+
+    #[test]
+    fn a_loss_reports_the_round_trip_time_of_the_return_paths_in_use() {
+        let ms = Span::from_millis;
+        let mut association = testing::association(2);
+        let path = &mut association.paths[PathId(0)];
+        path.rtt.on_sample(ms(20));
+        let lost = LostTogether {
+            signal: LossSignal::Gap,
+            first: 1,
+            last: 1,
+            packets: 1,
+            copies: 0,
+            bytes: 1500,
+            tsn: Tsn(1),
+            flight_before: 3000,
+        };
+        assert_eq!(
+            association.loss_event(Time::ZERO, PathId(0), &lost).min_rtt,
+            Some(ms(20))
+        );
+        let path = &mut association.paths[PathId(0)];
+        path.comparable(PathId(1), ms(20));
+        for _ in 0..100 {
+            path.comparable(PathId(0), ms(28));
+        }
+        let after = association.loss_event(Time::ZERO, PathId(0), &lost).min_rtt;
+        assert!(after > Some(ms(27)), "{after:?}");
+    }
+}
