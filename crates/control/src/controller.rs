@@ -144,14 +144,14 @@ impl Controller {
         self.discriminator.as_part().strength(view)
     }
 
-    /// Asks the window control for the reaction to a loss with this verdict. `in_recovery`: a reaction to this window of data has already
+    /// Asks the window control for the reaction to a loss with this verdict. `has_reacted`: a reaction to this window of data has already
     /// taken place. Then a gap changes nothing more, and a timeout keeps the ssthresh of that reaction (Ye 2004, Figure 16).
     // [9260:7.2.4-5]
-    pub fn react(&mut self, loss: &LossEvent, verdict: Verdict, in_recovery: bool, limits: CouplingLimits) {
+    pub fn react(&mut self, loss: &LossEvent, verdict: Verdict, has_reacted: bool, limits: CouplingLimits) {
         let view = WindowView { limits, ..self.view() };
         let window = self.window.as_part();
         match loss.signal {
-            LossSignal::Gap if in_recovery => {}
+            LossSignal::Gap if has_reacted => {}
             LossSignal::Gap if verdict == Verdict::Transmission => {
                 let update = window.on_transmission_loss(view, loss);
                 self.apply(update);
@@ -164,7 +164,7 @@ impl Controller {
             LossSignal::Timeout => {
                 self.before_timeout = view.unchanged();
                 let mut update = window.on_timeout(view, loss, verdict);
-                if in_recovery {
+                if has_reacted {
                     update.ssthresh = view.ssthresh;
                 }
                 self.apply(update);

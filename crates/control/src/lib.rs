@@ -3,7 +3,7 @@
 //! Discriminators and window controls contain no term of SCTP: samples and loss events contain bytes and times, so that any transport can
 //! use these parts. [`multipath`] and [`SchemeParts`] do use terms of SCTP.
 //!
-//! - [`estimator`]: round-trip time and retransmission timeout.
+//! - [`estimator`]: round-trip time, retransmission timeout, bandwidth, delivery rate and backlog.
 //! - [`discriminator`]: was a loss caused by congestion?
 //! - [`window`]: how much data may be in flight?
 //! - [`recovery`]: what is retransmitted, when, and with which timer?

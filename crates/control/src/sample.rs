@@ -23,7 +23,8 @@ pub struct AckSample {
     pub cumulative_advanced: bool,
     /// Whether all data sent is now acknowledged.
     pub all_acked: bool,
-    /// Whether the sender was in fast recovery when it arrived.
+    /// Whether a loss had reduced the window for data still outstanding when it arrived, so that the window must not grow: in the
+    /// standard, whether the sender was in fast recovery.
     pub in_recovery: bool,
     /// All packets below this position have been acknowledged.
     pub acked_to: Seq,
@@ -136,7 +137,7 @@ pub struct LossEvent {
     pub label: u32,
     /// The position of the next new packet.
     pub next: Seq,
-    /// Bytes in flight, including the lost packets.
+    /// Bytes in flight, including the lost packets; for a gap, before the SACK.
     pub flight_before: u64,
     /// Smoothed round-trip time, if measured.
     pub srtt: Option<Span>,

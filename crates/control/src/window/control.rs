@@ -31,7 +31,7 @@ pub trait WindowControl: fmt::Debug + Send + Sync {
     fn on_ack(&mut self, window: WindowView, ack: &AckSample) -> WindowUpdate;
 
     /// Returns the window after a loss that counts as congestion and was detected by a gap; called once per window of
-    /// data.
+    /// data, or for each loss with `reduce_at_each_loss`. By default `on_mark` and `on_timeout` call it too.
     fn on_congestion(&mut self, window: WindowView, loss: &LossEvent) -> WindowUpdate;
 
     /// Returns the window after a loss that was detected by a gap and judged as a transmission loss; by default

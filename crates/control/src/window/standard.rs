@@ -86,6 +86,7 @@ impl StandardWindow {
                 0
             };
         }
+        // Fast recovery is not tested here: a reduction sets cwnd to ssthresh, which is slow start, and the test above holds until it ends.
         // RFC 9260 §7.2.2; RFC 4960 and RFC 2960 §7.2.2 count only "each SACK arrival that advances the Cumulative TSN Ack Point".
         let counts = match window.growth {
             GrowthRule::EveryAck => true,

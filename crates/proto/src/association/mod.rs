@@ -379,6 +379,7 @@ impl Association {
         }
     }
 
+    /// Allows Max.Burst packets on each path (RFC 9260 §6.1 D): at each SACK, and at other events that let data go out.
     // [9260:6.1-14, 6.1-15]
     fn allow_burst(&mut self) {
         let burst = if self.config.max_burst == 0 {

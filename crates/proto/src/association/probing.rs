@@ -205,7 +205,7 @@ impl PathProbes {
     }
 
     /// Judges a loss and lets the window control react.
-    fn take_loss(&mut self, now: Time, signal: LossSignal, lost: (Seq, Seq, u32), len: u64, path: &Path) {
+    fn apply_loss(&mut self, now: Time, signal: LossSignal, lost: (Seq, Seq, u32), len: u64, path: &Path) {
         let (first_lost, last_lost, packets) = lost;
         let loss = LossEvent {
             last_lost,
@@ -455,7 +455,7 @@ impl Association {
             probes.acknowledge(ctx.now, len, room, rtt, number, path);
         }
         if let Some(lost) = lost {
-            probes.take_loss(ctx.now, LossSignal::Gap, lost, len, path);
+            probes.apply_loss(ctx.now, LossSignal::Gap, lost, len, path);
         }
         probes.timer = if probes.flight > 0 { ctx.now + timeout } else { NEVER };
         let train = probes.end_train(packet);
@@ -502,7 +502,7 @@ impl Association {
             }
             probes.timer = NEVER;
             if let Some(lost) = probes.lose(probes.next(), len) {
-                probes.take_loss(ctx.now, LossSignal::Timeout, lost, len, &self.paths[index]);
+                probes.apply_loss(ctx.now, LossSignal::Timeout, lost, len, &self.paths[index]);
             }
             probes.answers = 0;
             probes.release();
@@ -577,7 +577,7 @@ mod tests {
 
     fn lose(probes: &mut PathProbes, end: Seq, path: &Path) {
         let lost = probes.lose(end, LEN).expect("some are in flight");
-        probes.take_loss(Time::ZERO, LossSignal::Gap, lost, LEN, path);
+        probes.apply_loss(Time::ZERO, LossSignal::Gap, lost, LEN, path);
     }
 
     #[test]

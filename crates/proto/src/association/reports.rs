@@ -155,7 +155,7 @@ impl Association {
     }
 
     /// Processes a SACK whose gap ack blocks are these ranges above `base`.
-    fn take_with_ranges(
+    fn apply_with_ranges(
         &mut self,
         ctx: &mut Context<'_>,
         sack: &Sack<'_>,
@@ -170,7 +170,7 @@ impl Association {
             gaps: GapBlocks::from_wire_bytes(&bytes),
             ..*sack
         };
-        let taken = self.take_sack(ctx, &full, from, complete);
+        let taken = self.apply_sack(ctx, &full, from, complete);
         ctx.scratch.gaps = bytes;
         taken
     }
@@ -230,7 +230,7 @@ impl Association {
         }
         let sack = &nr_sack.sack();
         let Some(base) = self.base_of(sack) else {
-            return self.take_sack(ctx, sack, from, false);
+            return self.apply_sack(ctx, sack, from, false);
         };
         let end_of_sent = self.sender.outstanding.next_seq();
         let mut lists = core::mem::take(&mut ctx.scratch.ranges);
@@ -245,7 +245,7 @@ impl Association {
         union(kept, gaps, all);
         let complete = self.had_room_for_more(nr_sack.lists.len() + 1);
         let taken = if were_sent {
-            self.take_with_ranges(ctx, sack, base, all, from, complete)
+            self.apply_with_ranges(ctx, sack, base, all, from, complete)
         } else {
             self.on_impossible_sack(ctx)
         };
@@ -298,10 +298,10 @@ impl Association {
         if new_gaps.everything {
             reports.reneged.clear();
             let complete = self.had_room_for_more(new_gaps.lists.len() + 1);
-            return self.take_sack(ctx, sack, from, complete);
+            return self.apply_sack(ctx, sack, from, complete);
         }
         let Some(base) = self.base_of(sack) else {
-            return self.take_sack(ctx, sack, from, false);
+            return self.apply_sack(ctx, sack, from, false);
         };
         let end_of_sent = self.sender.outstanding.next_seq();
         let mut lists = core::mem::take(&mut ctx.scratch.ranges);
@@ -330,7 +330,7 @@ impl Association {
             reports.reneged.clone_from(reneged);
         }
         let taken = if were_sent {
-            self.take_with_ranges(ctx, sack, base, rest, from, true)
+            self.apply_with_ranges(ctx, sack, base, rest, from, true)
         } else {
             self.on_impossible_sack(ctx)
         };
@@ -378,7 +378,7 @@ impl Association {
             gaps: GapBlocks::from_wire_bytes(&bytes),
             ..now
         };
-        let taken = self.take_overtaken(ctx, &full, from);
+        let taken = self.apply_overtaken(ctx, &full, from);
         ctx.scratch.gaps = bytes;
         ctx.scratch.ranges = lists;
         taken

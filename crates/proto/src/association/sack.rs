@@ -17,10 +17,11 @@ use crate::send::{MissingRules, PathAck, SackOutcome, SackReport};
 use crate::trace::{TraceEvent, TraceKinds};
 
 impl Association {
+    /// Processes a SACK chunk. Other forms of SACKs begin at `apply_sack`.
     // [9260:6-5, 6-7]
     pub(super) fn on_sack(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>, from: PathId) -> Result<(), Discard> {
         let complete = self.had_room_for_more(sack.gaps.len() + sack.duplicates.len());
-        self.take_sack(ctx, sack, from, complete)
+        self.apply_sack(ctx, sack, from, complete)
     }
 
     /// Whether a SACK with this number of entries was smaller than the largest packet: more blocks would have fitted.
@@ -29,8 +30,9 @@ impl Association {
         4 * (entries + 1) + TIMESTAMP_LEN * echoes <= usize::from(self.sender.max_data)
     }
 
-    /// Processes a SACK. `complete`: the SACK reports all TSNs held.
-    pub(super) fn take_sack(
+    /// Checks the state, takes what the SACK returns besides acknowledgements, and applies it. `complete`: the SACK reports all TSNs
+    /// held.
+    pub(super) fn apply_sack(
         &mut self,
         ctx: &mut Context<'_>,
         sack: &Sack<'_>,
@@ -51,7 +53,7 @@ impl Association {
 
     /// Processes a SACK that another one overtook, extended by the caller to report what is known and what it adds. Its
     /// window is outdated and is not used.
-    pub(super) fn take_overtaken(
+    pub(super) fn apply_overtaken(
         &mut self,
         ctx: &mut Context<'_>,
         sack: &Sack<'_>,
@@ -62,7 +64,7 @@ impl Association {
             a_rwnd: u32::try_from(window).unwrap_or(u32::MAX),
             ..*sack
         };
-        self.take_sack(ctx, &sack, from, true)
+        self.apply_sack(ctx, &sack, from, true)
     }
 
     /// Processes the cumulative TSN ack of a SHUTDOWN (RFC 9260 §9.2), which does not report gaps or a window.
@@ -78,8 +80,8 @@ impl Association {
         self.on_acknowledgement(ctx, &sack, false, None, &Echo::NONE)
     }
 
-    /// Processes the report of a SACK about single chunks.
-    fn note_chunks(
+    /// Updates the outstanding chunks: removes and marks those acknowledged, counts missing reports and declares chunks lost.
+    fn update_outstanding(
         &mut self,
         ctx: &mut Context<'_>,
         sack: &Sack<'_>,
@@ -118,6 +120,10 @@ impl Association {
         self.sender.outstanding.on_sack(sack, rules, &mut recorder)
     }
 
+    /// Applies the acknowledgements of a SACK or a SHUTDOWN: chunks, round-trip times, growth and T3-rtx of each path, end of the recovery, losses,
+    /// the peer's window. cwnd grows before losses reduce it. `reported`: a_rwnd and the path of arrival, which a SHUTDOWN does not have.
+    ///
+    /// In the scheme `standard`, these do nothing: `coupled_growth`, `check_recovery`, `enter_mode`, and all that concerns an [`Echo`].
     // [9260:7.2.4-6, 8.1-5]
     fn on_acknowledgement(
         &mut self,
@@ -127,9 +133,9 @@ impl Association {
         reported: Option<(u32, PathId)>,
         echo: &Echo,
     ) -> Result<(), Discard> {
-        self.note_epochs();
+        self.remember_reduced();
         let held_before = self.sender.outstanding.data_held();
-        let outcome = self.note_chunks(ctx, sack, complete, reported, echo);
+        let outcome = self.update_outstanding(ctx, sack, complete, reported, echo);
         let (advanced, newly_acked, reneged) = match outcome {
             SackOutcome::Processed {
                 advanced,
@@ -161,7 +167,7 @@ impl Association {
                 self.on_rtt_sample(ctx, index, sample);
             }
             let from = reported.map(|(_, from)| from);
-            self.take_path_acknowledgement(ctx, index, report.of(index), advanced, from, echo);
+            self.apply_path_acknowledgement(ctx, index, report.of(index), advanced, from, echo);
         }
         if !complete && !sack.gaps.is_empty() {
             self.take_out_unreported(ctx.now, &report);
@@ -170,7 +176,7 @@ impl Association {
         if let Some(rates) = &mut self.sender.rates {
             rates.release(self.sender.outstanding.base());
         }
-        self.take_losses(ctx, &report);
+        self.apply_losses(ctx, &report);
         if self.config.parts.recovery.tail_loss_probe {
             self.renew_tail_probes(ctx.now, &report);
         }
@@ -178,7 +184,7 @@ impl Association {
             self.start_missing_t3(ctx.now);
         }
         if let Some((a_rwnd, _)) = reported.filter(|_| outcome != SackOutcome::OldWithCopies) {
-            self.take_window(a_rwnd);
+            self.apply_window(a_rwnd);
         }
         self.inform_policy_of_sack(ctx, sack, &report);
         self.sender.outstanding.recycle(report);
@@ -193,7 +199,7 @@ impl Association {
     }
 
     // [9260:7.2.1-9]
-    fn take_path_acknowledgement(
+    fn apply_path_acknowledgement(
         &mut self,
         ctx: &mut Context<'_>,
         index: PathId,
@@ -240,7 +246,8 @@ impl Association {
             Some(rates) => rates.on_delivered(ctx.now, index, acked, min_rtt),
             None => None,
         };
-        // A timestamp identifies the transmission, even of a retransmitted chunk.
+        // For the parts only: the RTO has its own samples, one per round trip (`on_rtt_sample`). A timestamp identifies the transmission,
+        // even of a retransmitted chunk.
         let rtt = newest_sent_at
             .or(stamps.map(|stamps| stamps.sent))
             .map(|sent_at| ctx.now.since(sent_at))
@@ -268,7 +275,7 @@ impl Association {
         path.filled = flight_before >= path.control.cwnd();
         path.control.on_ack(&sample, CouplingLimits::growth(growth));
         path.one_packet_only = false;
-        // RFC 9260 §6.3.2 rules R2 and R3
+        // RFC 9260 §6.3.2 rules R2 and R3. Chunks that wait for retransmission are not in flight: `note_sent` starts the timer again.
         if self.sender.outstanding.chunks_in_flight(index) == 0 {
             path.t3 = NEVER;
         } else if earliest_acked {
@@ -280,9 +287,11 @@ impl Association {
         self.trace_window(ctx, index);
     }
 
-    /// RFC 9260 §7.2.4, steps 2, 3 and 6.
+    /// RFC 9260 §7.2.4, items 2, 3 and 6: reduces cwnd, lets one packet go out regardless of cwnd (`urgent`), and enters the recovery.
+    /// Items 1 and 5 are in `Outstanding::add_missing_reports`, item 4 in `note_sent` and `apply_path_acknowledgement`; `end_epochs` ends the
+    /// recovery.
     // [9260:7.2.3-1, 7.2.4-2]
-    fn take_losses(&mut self, ctx: &mut Context<'_>, report: &SackReport) {
+    fn apply_losses(&mut self, ctx: &mut Context<'_>, report: &SackReport) {
         let before = *self.epochs(PathId(0));
         for index in self.paths.ids() {
             let PathAck {
@@ -303,7 +312,8 @@ impl Association {
             } else {
                 before
             };
-            // By RFC 9260 §7.2.4 item 6 the window of data is all data sent before the end of the recovery.
+            // RFC 9260 §7.2.4 item 6: any loss before the end of the recovery belongs to it. With `new_data_begins_recovery` (ns-2), only
+            // losses of data sent before it began do.
             let goes_on = |epoch: RecoveryEpoch| {
                 epoch.is_active() && (!self.config.rules.new_data_begins_recovery || epoch.covers(last_lost))
             };
@@ -329,7 +339,7 @@ impl Association {
             let epochs = self.epochs_mut(index);
             // Paths that share the window of data share its loss episode.
             epochs.episode += u32::from(!epochs.recovery.is_active() && !epochs.reduced.is_active());
-            let verdict = self.take_loss(ctx, index, &loss, in_reduced, CouplingLimits::reduced(coupled));
+            let verdict = self.apply_loss(ctx, index, &loss, in_reduced, CouplingLimits::reduced(coupled));
             if verdict != Verdict::Transmission && !in_reduced {
                 // Paths that share the window of data are reduced together, which counts as one recovery.
                 let epochs = self.epochs_mut(index);
@@ -340,6 +350,7 @@ impl Association {
             if !in_recovery {
                 self.epochs_mut(index).recovery.enter(highest);
             }
+            // Item 3: the next packet, at `poll_transmit`, is a retransmission regardless of cwnd.
             if !in_recovery || self.config.rules.fast_retransmit_in_recovery {
                 self.paths[index].urgent |= lost > lost_copies;
             }
@@ -349,7 +360,7 @@ impl Association {
 
     /// Judges a loss found by missing reports on a path, and adapts the window. `in_reduced`: the window has been reduced for this
     /// window of data.
-    pub(super) fn take_loss(
+    pub(super) fn apply_loss(
         &mut self,
         ctx: &mut Context<'_>,
         index: PathId,
@@ -357,9 +368,9 @@ impl Association {
         in_reduced: bool,
         limits: CouplingLimits,
     ) -> Verdict {
+        let counts_as_reduced = in_reduced && !self.config.parts.recovery.reduce_at_each_loss;
         // A window reduced after a CE mark is not reduced again for the same window of data.
-        let was_reduced = in_reduced && !self.config.parts.recovery.reduce_at_each_loss;
-        let has_reacted = was_reduced || self.paths[index].reductions.marked();
+        let has_reacted = counts_as_reduced || self.paths[index].reductions.marked();
         let cwnd_before = self.paths[index].control.cwnd();
         let inherited = self.epochs(index).inherited().filter(|_| in_reduced);
         let verdict = self.judge(index, loss, inherited);
@@ -412,7 +423,7 @@ impl Association {
 
     /// RFC 9260 §6.2.1 D ii
     // [9260:6.2.1-1]
-    fn take_window(&mut self, a_rwnd: u32) {
+    fn apply_window(&mut self, a_rwnd: u32) {
         let in_flight = u32::try_from(self.sender.outstanding.data_in_flight()).unwrap_or(u32::MAX);
         self.sender.peer_rwnd = a_rwnd.saturating_sub(in_flight);
         self.sender.largest_peer_rwnd = self.sender.largest_peer_rwnd.max(a_rwnd);

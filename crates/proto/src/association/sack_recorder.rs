@@ -32,7 +32,7 @@ pub(super) struct SackRecorder<'a> {
 impl SackObserver for SackRecorder<'_> {
     #[inline]
     fn acked(&mut self, seq: Seq, tsn: Tsn, path: u8, sent_at: Time, retransmitted: bool) {
-        self.take_sample(seq, path, sent_at, retransmitted);
+        self.measure(seq, path, sent_at, retransmitted);
         if let Some(rates) = &mut self.rates {
             rates.on_acked(seq, path, sent_at);
         }
@@ -45,7 +45,7 @@ impl SackObserver for SackRecorder<'_> {
     }
 
     fn copy_arrived(&mut self, seq: Seq, path: u8, sent_at: Time, doubtful: bool) {
-        self.take_sample(seq, path, sent_at, doubtful);
+        self.measure(seq, path, sent_at, doubtful);
     }
 
     fn echo(&self, index: usize) -> Option<u64> {
@@ -70,7 +70,7 @@ impl SackObserver for SackRecorder<'_> {
     }
 
     fn echoed(&mut self, seq: Seq, path: u8, sent_at: Time) {
-        self.take_sample(seq, path, sent_at, !self.arrived_here(path));
+        self.measure(seq, path, sent_at, !self.arrived_here(path));
         if let Some(rates) = &mut self.rates {
             rates.on_acked(seq, path, sent_at);
         }
@@ -159,7 +159,7 @@ impl SackRecorder<'_> {
     }
 
     #[inline]
-    fn take_sample(&mut self, seq: Seq, path: u8, sent_at: Time, doubtful: bool) {
+    fn measure(&mut self, seq: Seq, path: u8, sent_at: Time, doubtful: bool) {
         let timed = &mut self.paths[PathId(path)];
         if timed.timed == Some(Timed::new(seq, sent_at)) {
             timed.timed = None;

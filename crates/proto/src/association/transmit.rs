@@ -626,7 +626,8 @@ impl Association {
             self.paths[path].timed = Some(Timed::new(seq, ctx.now));
         }
         let path_state = &mut self.paths[path];
-        // RFC 9260 §6.1, §6.3.2 rules R1 and R2: a new chunk is the earliest one only if no other chunk is in flight.
+        // RFC 9260 §6.3.2 rule R1: the timer starts if it does not run. A retransmission of the earliest chunk in flight restarts it (§6.1,
+        // §7.2.4 item 4); a new chunk is the earliest one only if no other chunk is in flight.
         if path_state.t3 == NEVER || is_earliest {
             path_state.t3 = ctx.now + path_state.timeout();
         }

@@ -593,7 +593,8 @@ impl Endpoint {
         self.trace.drain(f);
     }
 
-    /// Processes a change of an association: events and its end at once, timers when everything has been sent.
+    /// Processes a change of an association: events and its end at once, timers when everything has been sent. Marks
+    /// it for `poll_transmit`.
     fn after_change(&mut self, index: u32) {
         let Some(association) = self.table.at_mut(index) else {
             return;

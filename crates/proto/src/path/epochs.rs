@@ -3,6 +3,9 @@
 use whimbrel_control::{RecoveryEpoch, Seq, Verdict};
 
 /// Reactions that have taken place for the outstanding window of data.
+///
+/// If every loss is judged congestion, as in the scheme `standard`, `recovery` and `reduced` begin and end together. They differ after a
+/// loss judged a transmission loss, and after a tail loss probe.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Epochs {
     /// Fast recovery, regardless of the verdict.
@@ -20,7 +23,8 @@ pub(crate) struct Epochs {
 }
 
 impl Epochs {
-    pub(crate) fn note(&mut self) {
+    /// Sets `was_reduced`.
+    pub(crate) fn remember_reduced(&mut self) {
         self.was_reduced = self.reduced.is_active();
     }
 

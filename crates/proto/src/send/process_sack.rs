@@ -157,7 +157,10 @@ struct DelayedAck {
 }
 
 impl Outstanding {
-    /// Processes a SACK.
+    /// Removes and marks what a SACK acknowledges, counts missing reports, and declares chunks lost.
+    ///
+    /// Without copies and with one sequence for the association, as in the scheme `standard`, `sequences` and `copies` are `None`, and `settle`,
+    /// `leave_to_echoes`, `on_duplicates` and `on_echoes` do nothing.
     pub(crate) fn on_sack(
         &mut self,
         sack: &Sack<'_>,

@@ -32,7 +32,7 @@ pub(super) struct Slot {
     pub(super) moved: bool,
     /// Declared lost by a timeout instead of missing reports.
     pub(super) timed_out: bool,
-    /// Not eligible for another fast retransmit (RFC 9260 §7.2.4 item 5).
+    /// Declared lost by missing reports: not eligible for another fast retransmit (RFC 9260 §7.2.4 item 5).
     pub(super) fast_retransmitted: bool,
     /// Acknowledged before, even if the receiver reneged later.
     pub(super) credited: bool,

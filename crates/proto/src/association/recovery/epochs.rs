@@ -31,9 +31,10 @@ impl Association {
         &mut self.paths[index].epochs
     }
 
-    /// A SACK has arrived.
-    pub(in super::super) fn note_epochs(&mut self) {
-        self.paths.iter_mut().for_each(|path| path.epochs.note());
+    /// Records for each path whether the window has been reduced, before a SACK is processed: `check_tail_probe` may change that before
+    /// the window grows.
+    pub(in super::super) fn remember_reduced(&mut self) {
+        self.paths.iter_mut().for_each(|path| path.epochs.remember_reduced());
     }
 
     /// Returns whether a SACK that arrived in fast recovery may let cwnd grow. In ns-2, the SACK that ends the recovery

@@ -1,4 +1,5 @@
-//! Recovery from loss beyond the standard: verdicts, retransmission, and retransmission timers.
+//! Recovery from loss. Every scheme uses `epochs.rs` (fast recovery) and `verdict.rs`, and the number of missing reports of
+//! `retransmit.rs`; the rest is for options beyond the standard.
 //!
 //! | file | content | source |
 //! |---|---|---|

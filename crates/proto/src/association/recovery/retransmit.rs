@@ -231,7 +231,7 @@ impl Association {
         if !self.epochs(index).recovery.is_active() {
             self.epochs_mut(index).episode += 1;
         }
-        let verdict = self.take_loss(ctx, index, &loss, false, CouplingLimits::NONE);
+        let verdict = self.apply_loss(ctx, index, &loss, false, CouplingLimits::NONE);
         if verdict != Verdict::Transmission {
             self.user.stats.recoveries += 1;
             let highest = self.sender.outstanding.next_position(index).saturating_sub(1);

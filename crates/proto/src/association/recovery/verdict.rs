@@ -66,18 +66,18 @@ impl Association {
         verdict
     }
 
-    /// Lets the window control react to a loss. `in_recovery`: it has already reacted for this window of data.
+    /// Lets the window control react to a loss. `has_reacted`: it has already reacted for this window of data.
     pub(in super::super) fn react(
         &mut self,
         index: PathId,
         loss: &LossEvent,
         verdict: Verdict,
-        in_recovery: bool,
+        has_reacted: bool,
         limits: CouplingLimits,
     ) {
         let control = &mut self.paths[index].control;
         let before = control.cwnd();
-        control.react(loss, verdict, in_recovery, limits);
+        control.react(loss, verdict, has_reacted, limits);
         self.user.stats.window_reductions += u64::from(control.cwnd() < before);
     }
 
