@@ -33,7 +33,8 @@ pub struct AckSample {
     /// The position of the next new packet.
     pub next: Seq,
     /// Round-trip time of the newest packet acknowledged, if it was sent only once. If acknowledgements return on several paths, the time
-    /// by which this return path is slower than the fastest one is subtracted: changes of the rest are queueing.
+    /// by which this return path is slower than the fastest one is subtracted: changes of the rest are queueing. It includes the delay of a
+    /// delayed SACK. For the queueing delay, subtract a minimum of these times, as `Backlog` does; `min_rtt` may be larger.
     pub rtt: Option<Span>,
     /// Smoothed round-trip time, if measured.
     pub srtt: Option<Span>,

@@ -16,7 +16,7 @@ use crate::{Rate, Span};
 /// | `on_mark` | reported ECN marks | for each report; [`MarkEvent::reduces`] is set if the window has not been reduced for this window of data | if `reduces`: as `on_congestion` |
 /// | `on_timeout` | T3-rtx expired | for each one | cwnd is one unit, ssthresh that of `on_congestion` |
 /// | `on_idle` | an idle period | for each RTO of it | half, at least the floor |
-/// | `on_spurious_timeout` | a timeout was spurious | after the [`Controller`](crate::Controller) has decided to restore its window | nothing to revert |
+/// | `on_spurious_timeout` | a timeout was spurious | after the [`Controller`](crate::Controller) has decided to restore its window | nothing to revert; a part whose `on_timeout` changes its own state saves that state there, see `cubic.rs` |
 /// | `pacing_rate`, `needs` | | before packets are sent; when the path is created | no rate; no optional samples |
 ///
 /// `on_mark` and `on_timeout` take their values from `on_congestion`, so a part that only differs in the share that congestion leaves
