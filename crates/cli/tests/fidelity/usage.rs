@@ -70,5 +70,7 @@ fn a_busy_child_is_another_program_until_it_is_waited_for() {
     child.kill().unwrap();
     child.wait().unwrap();
     let ended = usage.others();
-    assert!(running > 0.05 && ended < running, "{running} {ended}");
+    // Half a second of one processor, of which a busy machine may give it a part.
+    let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    assert!(running * processors > 0.1 && ended < running, "{running} {ended}");
 }

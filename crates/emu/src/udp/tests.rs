@@ -41,6 +41,13 @@ impl Program {
         Program { io, state }
     }
 
+    /// Returns sockets at two addresses with the same port.
+    fn pair(ips: [&str; 2]) -> [Self; 2] {
+        let first = Program::new(&format!("{}:0", ips[0]));
+        let port = first.addr().port();
+        [first, Program::new(&format!("{}:{port}", ips[1]))]
+    }
+
     fn addr(&self) -> SocketAddr {
         self.io.local_addr().unwrap()
     }
@@ -150,14 +157,11 @@ fn each_client_receives_the_answers_to_its_own_packets() {
 
 #[test]
 fn the_addresses_of_both_ends_choose_the_path() {
-    let server = Program::new("127.0.2.1:0");
-    let port = server.addr().port();
-    let servers = [server, Program::new(&format!("127.0.2.2:{port}"))];
+    let servers = Program::pair(["127.0.2.1", "127.0.2.2"]);
     let to = servers.each_ref().map(Program::addr);
     let running = Running::start(links(&[5, 60]), &to, &["127.0.1.1", "127.0.1.2"]);
-    let client = Program::new("127.0.1.1:0");
-    let port = client.addr().port();
-    let clients = [client, Program::new(&format!("127.0.1.2:{port}"))];
+    let clients = Program::pair(["127.0.1.1", "127.0.1.2"]);
+    let port = clients[0].addr().port();
     for (path, least) in [(0, 5), (1, 60)] {
         let start = std::time::Instant::now();
         clients[path].send(running.listen[path], None, b"x");
@@ -177,14 +181,10 @@ fn the_addresses_of_both_ends_choose_the_path() {
 
 #[test]
 fn the_receiver_may_be_the_first_to_use_a_path() {
-    let server = Program::new("127.0.4.1:0");
-    let port = server.addr().port();
-    let servers = [server, Program::new(&format!("127.0.4.2:{port}"))];
+    let servers = Program::pair(["127.0.4.1", "127.0.4.2"]);
     let to = servers.each_ref().map(Program::addr);
     let running = Running::start(links(&[1, 2]), &to, &["127.0.5.1", "127.0.5.2"]);
-    let client = Program::new("127.0.5.1:0");
-    let port = client.addr().port();
-    let clients = [client, Program::new(&format!("127.0.5.2:{port}"))];
+    let clients = Program::pair(["127.0.5.1", "127.0.5.2"]);
     clients[0].send(running.listen[0], None, b"x");
     let (first, ..) = servers[0].receive();
     // The other address is known from an SCTP packet, its port from the packet's source.
