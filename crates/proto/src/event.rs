@@ -146,6 +146,9 @@ pub enum CloseReason {
         /// Code of the first error cause.
         cause: Option<u16>,
     },
+    /// The peer accepts only handshakes that are authenticated (RFC 4895), and this end has no shared key.
+    #[error("refused: the peer requires a shared key")]
+    KeyRequired,
     /// No answer to INIT or COOKIE ECHO after Max.Init.Retransmits attempts.
     #[error("no answer to the opening handshake")]
     HandshakeTimeout,

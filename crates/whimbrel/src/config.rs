@@ -20,7 +20,8 @@ pub struct StackConfig {
     pub port: u16,
     /// Configuration of every association. The defaults are those of RFC 9260, except that Max.Burst is
     /// [`StackConfig::MAX_BURST`], HyStart++ (RFC 9406) is on, packets are paced, both buffers grow from 1 MiB up to
-    /// [`StackConfig::BUFFER_MAX`], and messages may have [`StackConfig::MAX_MESSAGE`] bytes.
+    /// [`StackConfig::BUFFER_MAX`], messages may have [`StackConfig::MAX_MESSAGE`] bytes, and addresses may be added and removed (RFC 5061).
+    /// A client that has several local addresses and a server with one also needs `path_per_local_address`.
     pub association: AssociationConfig,
     /// Associations that may wait to be accepted. Beyond that, one that has not delivered a message is aborted, or else the new one.
     pub backlog: usize,
@@ -89,6 +90,7 @@ impl Default for StackConfig {
                 send_buffer_max: Some(Self::BUFFER_MAX),
                 max_message: Some(Self::MAX_MESSAGE),
                 hystart: Some(true),
+                dynamic_addresses: true,
                 ..AssociationConfig::default()
             },
             backlog: 128,

@@ -493,7 +493,9 @@ fn explain(error: AssociationError, troubles: &[(SocketAddr, Option<Trouble>)]) 
         AssociationError::Closed(CloseReason::AbortedLocally(_)) if said => {
             ConnectError::Unreachable(format!("the network has no way to {addrs}"))
         }
-        AssociationError::Closed(reason @ CloseReason::Refused { .. }) => ConnectError::Refused(reason.to_string()),
+        AssociationError::Closed(reason @ (CloseReason::Refused { .. } | CloseReason::KeyRequired)) => {
+            ConnectError::Refused(reason.to_string())
+        }
         AssociationError::Closed(reason @ (CloseReason::HandshakeTimeout | CloseReason::PeerUnreachable)) => {
             ConnectError::TimedOut(reason)
         }

@@ -212,7 +212,9 @@ impl From<AssociationError> for io::Error {
             AssociationError::Closed(CloseReason::PeerUnreachable | CloseReason::HandshakeTimeout) => {
                 io::ErrorKind::TimedOut
             }
-            AssociationError::Closed(CloseReason::Refused { .. }) => io::ErrorKind::ConnectionRefused,
+            AssociationError::Closed(CloseReason::Refused { .. } | CloseReason::KeyRequired) => {
+                io::ErrorKind::ConnectionRefused
+            }
             AssociationError::Closed(_) | AssociationError::StackStopped(_) => io::ErrorKind::ConnectionAborted,
             AssociationError::ShuttingDown => io::ErrorKind::BrokenPipe,
             AssociationError::Message(_) => io::ErrorKind::InvalidInput,

@@ -6,6 +6,8 @@
 use std::io::IoSliceMut;
 use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Context;
 use std::time::Duration;
 
@@ -406,5 +408,76 @@ fn a_full_send_buffer_costs_no_processor_time_after_an_icmp_error() {
         // 10 datagrams a second leave.
         assert!((20..2000).contains(&sent), "{sent}: the buffer has to be full");
         assert!(used < Duration::from_millis(500), "{used:?} of 2 s");
+    });
+}
+
+/// A network address translator: passes the datagrams that arrive at 203.0.113.1 on to the server at 203.0.113.2, from a public address for
+/// each private source.
+fn translate(front: &std::net::UdpSocket, server: SocketAddr, stop: &AtomicBool) {
+    let mut sources: Vec<(SocketAddr, std::net::UdpSocket)> = Vec::new();
+    let mut buffer = [0; 65_536];
+    front.set_nonblocking(true).unwrap();
+    while !stop.load(Ordering::Relaxed) {
+        while let Ok((len, from)) = front.recv_from(&mut buffer) {
+            if !sources.iter().any(|(source, _)| *source == from) {
+                let public = format!("198.51.100.{}:0", sources.len() + 1);
+                let socket = std::net::UdpSocket::bind(public).unwrap();
+                socket.set_nonblocking(true).unwrap();
+                sources.push((from, socket));
+            }
+            let (_, socket) = sources.iter().find(|(source, _)| *source == from).unwrap();
+            socket.send_to(&buffer[..len], server).unwrap();
+        }
+        for (source, socket) in &sources {
+            while let Ok((len, _)) = socket.recv_from(&mut buffer) {
+                front.send_to(&buffer[..len], source).unwrap();
+            }
+        }
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
+
+#[test]
+fn two_private_addresses_reach_a_server_through_translators() {
+    whimbrel_testkit::needs!(whimbrel_testkit::namespaces());
+    in_namespace(|| async {
+        for public in ["203.0.113.1", "203.0.113.2", "198.51.100.1", "198.51.100.2"] {
+            ip(&format!("addr add {public}/32 dev lo"));
+        }
+        for private in ["192.168.1.20", "10.155.3.7"] {
+            ip(&format!("addr add {private}/32 dev lo"));
+        }
+        let listener = Listener::bind(StackConfig::local(["203.0.113.2:0".parse().unwrap()])).unwrap();
+        let (server, port) = (listener.stack().local_addrs()[0], listener.stack().port());
+        let front = std::net::UdpSocket::bind("203.0.113.1:0").unwrap();
+        let peers = [front.local_addr().unwrap()];
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let translator = std::thread::spawn(move || translate(&front, server, &stopped));
+
+        let local = ["192.168.1.20:0", "10.155.3.7:0"].map(|local| local.parse().unwrap());
+        let mut config = StackConfig::local(local);
+        config.association.path_per_local_address = true;
+        let stack = Stack::bind(config).unwrap();
+        let (client, accepted) = tokio::join!(stack.connect(&peers, port), listener.accept());
+        let (client, accepted) = (client.unwrap(), accepted.unwrap());
+        let both = async {
+            while client.paths().len() < 2 || accepted.paths().len() < 2 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(PATIENCE, both).await.expect("the second address is added");
+        client.send(Message::new(0, "over a translator")).await.unwrap();
+        let message = timeout(PATIENCE, accepted.recv()).await.unwrap().unwrap().unwrap();
+        assert_eq!(&message.data[..], b"over a translator");
+        let mut remotes: Vec<_> = accepted
+            .paths()
+            .iter()
+            .map(|path| path.remote.ip().to_string())
+            .collect();
+        remotes.sort();
+        assert_eq!(remotes, ["198.51.100.1", "198.51.100.2"]);
+        stop.store(true, Ordering::Relaxed);
+        translator.join().unwrap();
     });
 }

@@ -18,7 +18,7 @@ use crate::transfer::frame::{Frame, Header, MAX_MESSAGE, json_line, visible};
 use crate::transfer::holders::Activity;
 use crate::transfer::interrupt::Interrupt;
 use crate::transfer::listen::{self, Until, farewell};
-use crate::transfer::options::Options;
+use crate::transfer::options::{End, Options};
 use crate::transfer::progress::{hex, summary};
 use crate::transfer::receiving::{Receiving, ReceivingFolder, Taken, Target, next_header};
 use crate::transfer::run::block_on;
@@ -89,7 +89,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 async fn receive(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failure> {
-    args.options.association()?;
+    args.options.association(End::Listens)?;
     let interrupt = Interrupt::listen()?;
     let is_output = args.dir == Path::new("-");
     let target = if is_output {

@@ -14,7 +14,7 @@ use crate::transfer::entries;
 use crate::transfer::failure::{EXIT_CODES, Failure, SECURITY};
 use crate::transfer::frame::{CANCELLED, Frame, json_line, visible};
 use crate::transfer::interrupt::Interrupt;
-use crate::transfer::options::Options;
+use crate::transfer::options::{End, Options};
 use crate::transfer::progress::{hex, summary};
 use crate::transfer::run::block_on;
 use crate::transfer::sending::{Sent, transfer};
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 async fn send(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failure> {
-    args.options.association()?;
+    args.options.association(End::Connects)?;
     let stdin_name = stdin_name(args)?;
     let entries = entries::list(&args.files, stdin_name, console)?;
     let interrupt = Interrupt::listen()?;

@@ -17,7 +17,7 @@ use crate::transfer::connect::{Attempt, Toward, end};
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::interrupt::Interrupt;
-use crate::transfer::options::Options;
+use crate::transfer::options::{End, Options};
 use crate::transfer::paths;
 use crate::tui::Tui;
 
@@ -134,7 +134,7 @@ pub(crate) async fn measure(
 
 /// Checks that messages of this length can be sent.
 fn check_length(length: u32, options: &Options) -> Result<(), Failure> {
-    let room = options.association()?.send_buffer;
+    let room = options.association(End::Connects)?.send_buffer;
     if length > room {
         return Err(Failure::wrong_use(format!(
             "messages of {length} bytes (--length) do not fit into a send buffer of {room} bytes (--buffer)"

@@ -9,7 +9,7 @@ use super::address;
 use super::console::Console;
 use super::failure::Failure;
 use super::interrupt::Interrupt;
-use super::options::Options;
+use super::options::{End, Options};
 
 /// How long the end of an association may take.
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(3);
@@ -34,7 +34,7 @@ enum Key {
     Accepted,
 }
 
-const OTHER_KEY: &str = "an end that has another key does not answer";
+const OTHER_KEY: &str = "an end that has another key, or none, does not answer";
 
 /// Options of the end that connects.
 #[derive(clap::Args, Debug)]
@@ -58,7 +58,7 @@ impl Toward {
             local: self.local.clone(),
             association: AssociationConfig {
                 outbound_streams: streams,
-                ..options.association()?
+                ..options.association(End::Connects)?
             },
             ..StackConfig::default()
         };
@@ -146,7 +146,9 @@ fn explain_key(error: ConnectError, key: Key) -> Failure {
             "the other end uses no key: start it with --key FILE"
         }
         // RFC 4895 §6.1: what the INIT lacks is the parameters of authentication.
-        Key::None if text.contains("missing mandatory parameter") => "the other end needs --key FILE",
+        Key::None if text.contains("missing mandatory parameter") || text.contains("requires a shared key") => {
+            "the other end needs --key FILE"
+        }
         _ => return error.into(),
     };
     let failure = Failure::from(error);

@@ -11,7 +11,7 @@ use whimbrel::{Association, AssociationConfig, Discard, Listener, Span, Stack, S
 use super::console::Console;
 use super::failure::Failure;
 use super::interrupt::Interrupt;
-use super::options::Options;
+use super::options::{End, Options};
 use crate::output;
 
 /// How long a peer may take to end the association.
@@ -46,7 +46,7 @@ pub(crate) fn bind(
         association: AssociationConfig {
             max_message: Some(max_message),
             outbound_streams: streams,
-            ..options.association()?
+            ..options.association(End::Listens)?
         },
         max_associations: MAX_ASSOCIATIONS,
         max_associations_per_address: MAX_ASSOCIATIONS_PER_ADDRESS,

@@ -45,16 +45,26 @@ pub(crate) struct Options {
     pub(crate) key: Option<PathBuf>,
 }
 
+/// Which end of an association this is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    Connects,
+    Listens,
+}
+
 impl Options {
     /// Returns the name of the scheme.
     pub(crate) fn scheme_name(&self) -> &'static str {
         self.scheme.name()
     }
 
-    /// Returns the configuration of associations.
-    pub(crate) fn association(&self) -> Result<AssociationConfig, Failure> {
+    /// Returns the configuration of the associations of one end.
+    pub(crate) fn association(&self, end: End) -> Result<AssociationConfig, Failure> {
         let mut config = AssociationConfig {
             scheme: self.scheme,
+            // A server often has one address; the client uses all its networks to reach it. Translators (NAT) change their addresses.
+            path_per_local_address: end == End::Connects,
+            dynamic_addresses: true,
             outbound_streams: 1,
             // Half a minute for a host that does not answer, about a minute for one that stops answering.
             max_init_retransmits: 4,

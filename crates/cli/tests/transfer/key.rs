@@ -46,15 +46,33 @@ fn other_key_or_none_is_refused_and_explained_at_both_ends() {
     let (one, other) = (one.to_str().unwrap(), other.to_str().unwrap());
     // Another key is not answered (RFC 4895 §6.3): one repetition is enough here.
     let other_once = ["--key", other, "--set", "max_init_retransmits=1"];
-    let cases: [(&[&str], &[&str], &str, bool); 3] = [
+    let cases: [(&[&str], &[&str], &str, bool); 5] = [
         (
             &["--key", one],
             &other_once,
-            "error: an end that has another key does not answer (timed out",
+            "error: an end that has another key, or none, does not answer (timed out",
             true,
         ),
-        (&["--key", one], &[], "the other end needs --key FILE", true),
-        (&[], &["--key", other], "the other end uses no key", false),
+        // The sender ends after the INIT ACK. Without dynamic addresses, its INIT is refused.
+        (&["--key", one], &[], "the other end needs --key FILE", false),
+        (
+            &["--key", one],
+            &["--set", "dynamic_addresses=false"],
+            "the other end needs --key FILE",
+            true,
+        ),
+        (
+            &[],
+            &other_once,
+            "error: an end that has another key, or none, does not answer (timed out",
+            false,
+        ),
+        (
+            &["--set", "dynamic_addresses=false"],
+            &["--key", other],
+            "the other end uses no key",
+            false,
+        ),
     ];
     for (receiving, sending, words, is_reported) in cases {
         let receiver = Receiver::start("127.0.0.1:0", &into, receiving);

@@ -109,7 +109,7 @@ impl Association {
         Path::new(&self.config, self.truth(), local, remote, confirmed)
     }
 
-    /// Adds a path from a new local address. The path leads to a peer address whose path shares its local address with
+    /// Adds a path from a new local address. The path leads to a verified peer address whose path shares its local address with
     /// another path, if there is one, and otherwise to the address of the primary path. Until the peer knows the local
     /// address, the path carries only the ASCONF that adds it.
     pub(super) fn add_candidate_path(&mut self, ctx: &mut Context<'_>, local: TransportAddr) {
@@ -118,6 +118,7 @@ impl Association {
             let path = &self.paths[*index];
             let others = self.paths.numbered();
             same_version(path)
+                && path.confirmed
                 && *index != self.choice.primary
                 && *index != self.choice.sending
                 && others
@@ -240,7 +241,11 @@ impl Association {
         known.sort_unstable();
         known.dedup();
         if known.len() >= MAX_ADDRESSES {
-            return Err(cause_code::RESOURCE_SHORTAGE);
+            // The addresses that a translator (NAT) has given the peer earlier do not respond any more.
+            let has_failed = |path: &Path| path.in_use() && path.state == PathState::Inactive;
+            let failed = self.paths.position(has_failed).ok_or(cause_code::RESOURCE_SHORTAGE)?;
+            let gone = self.paths[failed].remote.ip();
+            self.drop_peer_addresses(ctx, |ip| ip == gone);
         }
         let remote = TransportAddr::new(ip, meta.remote.port());
         let is_source = meta.remote.ip() == ip;

@@ -138,6 +138,11 @@ impl KeyVector {
         }
     }
 
+    /// Returns whether the handshake must be authenticated. This has a purpose only with a shared key.
+    pub(crate) fn requires_shared_key(&self) -> bool {
+        self.chunks().has(ChunkType::COOKIE_ECHO)
+    }
+
     fn chunks(&self) -> ChunkSet {
         match self.find(1) {
             Some(Parameter::ChunkList(types)) => ChunkSet::of(types),

@@ -15,16 +15,20 @@ use crate::path::Path;
 use crate::trace::{LossRule, TraceEvent, TraceKinds};
 use crate::{PacketMeta, PathId, TransportAddr};
 
-/// Adds the local addresses to the parameters of an INIT or INIT ACK.
+/// Adds the local addresses to the parameters of an INIT ACK.
 // [9260:3.3.2.1.2-1]
 pub(crate) fn address_parameters(local_addrs: &[TransportAddr], list: &mut Vec<u8>) {
     // RFC 9260 §5.1.2 A: a single address is not listed, because it is the packet's source.
     if local_addrs.len() > 1 {
-        for addr in local_addrs {
-            match addr.ip().to_canonical() {
-                std::net::IpAddr::V4(ip) => Parameter::Ipv4(ip).emit(list),
-                std::net::IpAddr::V6(ip) => Parameter::Ipv6(ip).emit(list),
-            }
+        list_addresses(local_addrs, list);
+    }
+}
+
+fn list_addresses(addrs: &[TransportAddr], list: &mut Vec<u8>) {
+    for addr in addrs {
+        match addr.ip().to_canonical() {
+            std::net::IpAddr::V4(ip) => Parameter::Ipv4(ip).emit(list),
+            std::net::IpAddr::V6(ip) => Parameter::Ipv6(ip).emit(list),
         }
     }
 }
@@ -76,7 +80,7 @@ impl Association {
     pub(super) fn push_init(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, preserve_ms: Option<u32>) {
         let list = &mut ctx.scratch.parameters;
         list.clear();
-        address_parameters(&self.ends.local_addrs, list);
+        list_addresses(&self.listed_addresses(), list);
         if let Some(increment_ms) = preserve_ms {
             Parameter::CookiePreservative { increment_ms }.emit(list);
         }
@@ -185,6 +189,7 @@ impl Association {
         self.allow_burst();
         // For DATA chunks bundled with COOKIE ECHO.
         self.start_missing_t3(ctx.now);
+        self.announce_hidden(ctx);
         self.shutdown_if_wanted(ctx);
     }
 
@@ -247,6 +252,12 @@ impl Association {
                 return Err(Discard::InvalidChunk);
             }
         };
+        if !self.config.auth.is_configured() && peer.auth.is_some_and(|peer| peer.requires_shared_key()) {
+            // Authentication is offered for changes of addresses only. The peer would discard the COOKIE ECHO silently (RFC
+            // 4895 §6.3).
+            self.close(ctx, CloseReason::KeyRequired);
+            return Err(Discard::Unauthenticated);
+        }
         // The COOKIE ECHO must fit into a packet.
         let room = self.largest_chunk() - CHUNK_HEADER_LEN;
         let Some(cookie) = init_ack.parameters.state_cookie().filter(|cookie| cookie.len() <= room) else {
@@ -258,6 +269,7 @@ impl Association {
             );
             return Err(Discard::InvalidChunk);
         };
+        let hidden = self.hide_translated(meta.local);
         self.handshake.cookie = Some(Box::new(super::PeerCookie {
             bytes: cookie.into(),
             is_echoed: false,
@@ -280,6 +292,7 @@ impl Association {
                 .zip(peer.auth)
                 .map(|(random, peer)| AuthAgreement { random: random.0, peer }),
         });
+        self.announce_later(hidden);
         let waited = self.waited_for_t1(ctx.now);
         let init_path = self.paths[self.choice.sending].remote;
         self.take_addresses(ctx, meta, peer.addrs.as_slice(), None);
@@ -364,7 +377,7 @@ impl Association {
         addrs: &[TransportAddr],
         init_ack_to: Option<TransportAddr>,
     ) {
-        let is_named = |path: &Path| addrs.iter().any(|addr| addr.ip() == path.remote.ip());
+        let is_named = |path: &Path| !path.removed && addrs.iter().any(|addr| addr.ip() == path.remote.ip());
         if self.sender.outstanding.is_empty() {
             self.paths.retain(is_named);
         } else {
@@ -481,11 +494,13 @@ impl Association {
     pub(crate) fn on_own_cookie(&mut self, ctx: &mut Context<'_>, cookie: &Cookie, from: TransportAddr) {
         if matches!(self.state, State::CookieWait | State::CookieEchoed) {
             self.outgoing.clear();
+            let hidden = self.hide_translated(cookie.local);
             self.agree(&Agreement {
                 local_tag: self.ends.local_tag,
                 local_initial_tsn: self.ends.local_initial_tsn,
                 ..Agreement::of(cookie)
             });
+            self.announce_later(hidden);
             let early = u32::try_from(self.sender.outstanding.data_in_flight()).unwrap_or(u32::MAX);
             self.sender.peer_rwnd = self.sender.peer_rwnd.saturating_sub(early);
             let meta = PacketMeta {

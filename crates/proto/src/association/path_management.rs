@@ -42,6 +42,7 @@ impl Association {
                 return;
             }
         }
+        self.suspect_translation(ctx, index);
         if self.multipath.policy.is_some() {
             self.inform_policy(ctx, index, PolicyEvent::Timeout { consecutive: errors });
         } else {
@@ -240,6 +241,10 @@ impl Association {
         if !self.state.may_send_data() {
             // RFC 9260 §8.3: no heartbeats after SHUTDOWN has been sent.
             self.paths[index].heartbeat.timer = NEVER;
+            return;
+        }
+        if self.paths[index].pending {
+            self.retry_pending_path(ctx, index);
             return;
         }
         let unanswered = self.paths[index].heartbeat.pending.take().is_some();

@@ -22,6 +22,11 @@ pub enum State {
 }
 
 impl State {
+    /// Returns whether the handshake is complete and the association has not ended.
+    pub(crate) fn is_established(self) -> bool {
+        !matches!(self, State::CookieWait | State::CookieEchoed | State::Closed)
+    }
+
     /// Returns whether the association is established and no SHUTDOWN has been sent: DATA chunks and heartbeats may be sent, and SACKs are
     /// expected (RFC 9260 §6, §8.3, §9.2).
     #[inline]

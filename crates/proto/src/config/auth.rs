@@ -11,7 +11,8 @@ use whimbrel_wire::ChunkType;
 #[cfg_attr(feature = "config", serde(default, deny_unknown_fields))]
 pub struct AuthConfig {
     /// Whether authentication is offered although no other setting requires it. Dynamic addresses, `chunks` and `key` imply it. A peer without
-    /// authentication is accepted unless `chunks` or `key` is set; then it is refused.
+    /// authentication is accepted unless `chunks` or `key` is set; then it is refused. Without `enabled`, `chunks` and `key`, no association is
+    /// opened to a peer that requires the authentication of COOKIE ECHO, because such a peer has a key.
     pub enabled: bool,
     /// Types of chunks, by number, that are accepted only if authenticated; up to 128. With dynamic addresses, ASCONF and ASCONF-ACK are included.
     /// INIT (1), INIT ACK (2), SHUTDOWN COMPLETE (14) and AUTH (15) are not allowed.
@@ -57,6 +58,11 @@ impl AuthConfig {
     /// Returns whether authentication is required: an association is refused if the peer does not support it.
     pub(crate) fn is_required(&self) -> bool {
         !self.key.is_empty() || !self.chunks.is_empty()
+    }
+
+    /// Returns whether authentication is wanted beyond that of dynamic addresses.
+    pub(crate) fn is_configured(&self) -> bool {
+        self.enabled || self.is_required()
     }
 
     /// Returns the bytes of the shared key.

@@ -199,6 +199,12 @@ pub struct AssociationConfig {
         schemars(extend("default" = false))
     )]
     pub dynamic_addresses: bool,
+    /// Whether a network address translator (NAT) replaces the local addresses of the end that opens the association, so that the peer sees
+    /// others. INIT then does not list them. With `dynamic_addresses`, an ASCONF sent from each further local address asks the peer to add
+    /// the source address that it sees (RFC 5061 §4.2.1). Default: with `dynamic_addresses`, true for private IPv4 addresses (RFC 1918,
+    /// RFC 6598) if an address of the peer is not private. Unless it is false, the peer is asked again if a path does not answer.
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
+    pub address_translation: Option<bool>,
     /// Authentication of chunks (RFC 4895).
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "AuthConfig::is_default"))]
     pub auth: AuthConfig,
@@ -258,6 +264,7 @@ impl Default for AssociationConfig {
             extend_stale_cookie: true,
             path_per_local_address: false,
             dynamic_addresses: false,
+            address_translation: None,
             auth: AuthConfig::default(),
         }
     }

@@ -331,3 +331,26 @@ fn shared_key_authenticates_every_packet_after_the_init_ack() {
         assert!(handshake || sent.has(ChunkType::AUTH), "{:?}", sent.bytes);
     }
 }
+
+#[test]
+fn a_peer_that_requires_a_key_is_not_connected_to_without_one() {
+    let keyed = AssociationConfig {
+        auth: AuthConfig::shared_key(b"a shared key of some length"),
+        ..AssociationConfig::default()
+    };
+    for (enabled, reason) in [(false, Some(CloseReason::KeyRequired)), (true, None)] {
+        let config = AssociationConfig {
+            dynamic_addresses: true,
+            auth: AuthConfig {
+                enabled,
+                ..AuthConfig::default()
+            },
+            ..AssociationConfig::default()
+        };
+        let mut net = Net::with_config(1, &keyed, 1);
+        net.connect(&config, 1);
+        net.run_for(Span::from_secs(1));
+        assert_eq!(net.close_reason(Host::A), reason);
+        assert_eq!(net.count(Host::A, ChunkType::COOKIE_ECHO), usize::from(enabled));
+    }
+}

@@ -37,4 +37,5 @@ mod support;
 mod timers;
 mod torture;
 mod transfer;
+mod translation;
 mod unexpected_handshake;

@@ -329,11 +329,23 @@ async fn tshark_reads_past_our_timestamps() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn their_server_follows_us_to_another_address() {
     needs!(peer::installed());
+    follow_us(false).await;
+}
+
+// RFC 5061 §4.2.1, §4.2.2: the same with wildcard addresses, as behind a network address translator.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn their_server_takes_the_source_address() {
+    needs!(peer::installed());
+    follow_us(true).await;
+}
+
+async fn follow_us(by_source: bool) {
     let (ours, theirs) = (free_udp_port(), free_udp_port());
     let capture = Capture::start(theirs);
     let _peer = Peer::start("echo_server", &[&theirs.to_string(), &ours.to_string()], theirs);
     let mut config = config(ours, 0);
     config.association.dynamic_addresses = true;
+    config.association.address_translation = Some(by_source);
     let stack = Stack::bind(config).unwrap();
     let server = [([127, 0, 0, 1], theirs).into()];
     let association = timeout(PATIENCE, stack.connect(&server, 7)).await.unwrap().unwrap();

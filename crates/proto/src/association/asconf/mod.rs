@@ -1,6 +1,7 @@
 //! Changes of addresses requested by the local user: ASCONF, and the handling of ASCONF-ACK (RFC 5061 §5.1).
 
 mod answer;
+mod translation;
 
 use whimbrel_control::Time;
 use whimbrel_wire::{ASCONF_HEADER_LEN, Asconf, Cause, Chunk, Parameter, Parameters, cause_code};
@@ -26,12 +27,23 @@ pub(super) enum Request {
     SetPrimary(TransportAddr),
     /// Remove a local address.
     Remove(TransportAddr),
+    /// Add the address that the peer sees for packets from this local address.
+    AddSource(TransportAddr),
+    /// Make the address that the peer sees for packets from this local address its primary destination.
+    PreferSource(TransportAddr),
+    /// Remove all addresses except the one that the peer sees for packets from this local address.
+    KeepSource(TransportAddr),
 }
 
 impl Request {
     fn addr(self) -> TransportAddr {
         match self {
-            Request::Add(addr) | Request::SetPrimary(addr) | Request::Remove(addr) => addr,
+            Request::Add(addr)
+            | Request::SetPrimary(addr)
+            | Request::Remove(addr)
+            | Request::AddSource(addr)
+            | Request::PreferSource(addr)
+            | Request::KeepSource(addr) => addr,
         }
     }
 
@@ -39,9 +51,9 @@ impl Request {
     /// last, so that at least one address remains at any time.
     fn order(self) -> u8 {
         match self {
-            Request::Add(_) => 0,
-            Request::SetPrimary(_) => 1,
-            Request::Remove(_) => 2,
+            Request::Add(_) | Request::AddSource(_) => 0,
+            Request::SetPrimary(_) | Request::PreferSource(_) => 1,
+            Request::Remove(_) | Request::KeepSource(_) => 2,
         }
     }
 }
@@ -54,8 +66,10 @@ struct Pending {
     parameters: Box<[u8]>,
     /// The path on which it was last sent.
     path: PathId,
-    /// It has been sent. Until then further requests are added to it.
-    sent: bool,
+    /// How often it has been sent. Until the first time, further requests are added to it.
+    attempts: u32,
+    /// It was sent from another local address than its requests require.
+    misplaced: bool,
 }
 
 /// State of both directions of address changes.
@@ -70,6 +84,8 @@ pub(crate) struct AsconfState {
     answer: Option<Box<[u8]>>,
     /// Local addresses that the peer knows.
     announced: Vec<TransportAddr>,
+    /// Local addresses that the INIT did not list, until the association is established.
+    pub(super) hidden: Vec<TransportAddr>,
 }
 
 impl AsconfState {
@@ -81,12 +97,12 @@ impl AsconfState {
             + pending
             + self.waiting.capacity() * size_of::<Request>()
             + self.answer.as_ref().map_or(0, |answer| answer.len())
-            + self.announced.capacity() * size_of::<TransportAddr>()
+            + (self.announced.capacity() + self.hidden.capacity()) * size_of::<TransportAddr>()
     }
 
     /// Withdraws an ASCONF that has not been sent yet; its requests wait again.
     fn recall(&mut self) {
-        if let Some(pending) = self.pending.take_if(|pending| !pending.sent) {
+        if let Some(pending) = self.pending.take_if(|pending| pending.attempts == 0) {
             self.next_serial = pending.serial;
             self.waiting.splice(0..0, pending.requests);
         }
@@ -111,6 +127,7 @@ impl Association {
                 peer_serial: peer_tsn.wrapping_sub(1),
                 answer: None,
                 announced: self.ends.local_addrs.to_vec(),
+                hidden: Vec::new(),
             })
         });
     }
@@ -146,26 +163,34 @@ impl Association {
     /// Returns whether the peer has been asked to add this local address and may therefore send to it.
     pub(super) fn is_requested(&self, local: TransportAddr) -> bool {
         let asconf = self.agreed.asconf.as_ref();
-        asconf.is_some_and(|state| state.requests().any(|r| r == Request::Add(local)))
+        asconf.is_some_and(|state| {
+            state
+                .requests()
+                .any(|r| r == Request::Add(local) || r == Request::AddSource(local))
+        })
     }
 
     /// Adds a local address and asks the peer to add it.
     pub(crate) fn add_local_address(&mut self, ctx: &mut Context<'_>, addr: TransportAddr) -> Result<(), AddressError> {
+        let addition = self.addition(addr);
         let state = self.changeable()?;
         if !is_unicast(addr.ip()) {
             return Err(AddressError::NotUnicast(addr));
         }
-        let is_there = state.announced.contains(&addr) || state.requests().any(|r| r == Request::Add(addr));
+        let is_there = state.announced.contains(&addr) || state.requests().any(|r| r == addition);
         let leaves = state.requests().any(|r| r == Request::Remove(addr));
         if is_there || leaves {
             return Err(AddressError::Exists(addr));
         }
-        let adds = state.requests().filter(|r| matches!(r, Request::Add(_))).count();
+        let adds = state.requests();
+        let adds = adds
+            .filter(|r| matches!(r, Request::Add(_) | Request::AddSource(_)))
+            .count();
         if state.announced.len() + adds >= MAX_ADDRESSES {
             return Err(AddressError::TooMany);
         }
         self.add_candidate_path(ctx, addr);
-        self.ask_peer(ctx, Request::Add(addr));
+        self.ask_peer(ctx, addition);
         Ok(())
     }
 
@@ -179,9 +204,9 @@ impl Association {
         let mut after = state.announced.clone();
         for request in state.requests() {
             match request {
-                Request::Add(added) => after.push(added),
+                Request::Add(added) | Request::AddSource(added) => after.push(added),
                 Request::Remove(gone) => after.retain(|a| *a != gone),
-                Request::SetPrimary(_) => {}
+                Request::SetPrimary(_) | Request::PreferSource(_) | Request::KeepSource(_) => {}
             }
         }
         if !after.contains(&addr) {
@@ -196,6 +221,8 @@ impl Association {
         if self.withdraw(addr) {
             self.user.events.push_back(Event::LocalAddressRemoved { addr });
             self.send_asconf(ctx);
+        } else if self.is_translated(addr) {
+            self.remove_translated(ctx, addr, &after);
         } else {
             self.ask_peer(ctx, Request::Remove(addr));
         }
@@ -208,7 +235,8 @@ impl Association {
             return false;
         };
         state.recall();
-        if !state.waiting.contains(&Request::Add(addr)) {
+        let adds = [Request::Add(addr), Request::AddSource(addr)];
+        if state.announced.contains(&addr) || !state.waiting.iter().any(|request| adds.contains(request)) {
             return false;
         }
         state.waiting.retain(|request| request.addr() != addr);
@@ -222,11 +250,11 @@ impl Association {
     /// Asks the peer to use this local address as its primary destination (RFC 5061 §4.2.4).
     pub(crate) fn set_peer_primary(&mut self, ctx: &mut Context<'_>, addr: TransportAddr) -> Result<(), AddressError> {
         let state = self.changeable()?;
-        let is_added = state.requests().any(|r| r == Request::Add(addr));
+        let is_added = self.is_requested(addr);
         if !(is_added || state.announced.contains(&addr)) || state.requests().any(|r| r == Request::Remove(addr)) {
             return Err(AddressError::Unknown(addr));
         }
-        self.ask_peer(ctx, Request::SetPrimary(addr));
+        self.ask_peer(ctx, self.preference(addr));
         Ok(())
     }
 
@@ -259,24 +287,31 @@ impl Association {
         if state.pending.is_some() || state.waiting.is_empty() {
             return;
         }
-        let mut requests = core::mem::take(&mut state.waiting);
+        let mut requests = translation::take_next(&mut state.waiting);
         requests.sort_by_key(|request| request.order());
         let mut parameters = Vec::new();
-        // RFC 5061 §4.1.1: an address that the peer knows. It may be the one to be removed.
+        // RFC 5061 §4.1.1: an address that the peer knows. It may be the one to be removed. If a translator changes it, the
+        // wildcard address, with which the peer looks for the verification tag.
         let leaves = |addr: &TransportAddr| requests.contains(&Request::Remove(*addr));
         let known = state.announced.iter().find(|addr| !leaves(addr));
-        if let Some(known) = known.or(state.announced.first()) {
-            Parameter::address(known.ip()).emit(&mut parameters);
+        let known = known.or(state.announced.first()).copied();
+        let source = requests.first().filter(|request| request.is_by_source());
+        let source = source.map(|request| request.addr());
+        if let Some(known) = source.or(known) {
+            let is_wildcard = source.is_some() || self.is_translated(known);
+            let address = if is_wildcard {
+                translation::wildcard(known)
+            } else {
+                known.ip()
+            };
+            Parameter::address(address).emit(&mut parameters);
         }
         for (correlation, request) in (1..).zip(&requests) {
-            let address = request.addr().ip();
-            match request {
-                Request::Add(_) => Parameter::AddIp { correlation, address },
-                Request::SetPrimary(_) => Parameter::SetPrimary { correlation, address },
-                Request::Remove(_) => Parameter::DeleteIp { correlation, address },
-            }
-            .emit(&mut parameters);
+            request.emit(correlation, &mut parameters);
         }
+        let Some(state) = self.agreed.asconf.as_mut() else {
+            return;
+        };
         let serial = state.next_serial;
         state.next_serial = serial.wrapping_add(1);
         state.pending = Some(Pending {
@@ -284,9 +319,11 @@ impl Association {
             requests,
             parameters: parameters.into(),
             path: self.choice.sending,
-            sent: false,
+            attempts: 0,
+            misplaced: false,
         });
-        let path = self.asconf_path(self.choice.sending, false);
+        let path = source.and_then(|local| self.path_from(local));
+        let path = path.unwrap_or_else(|| self.asconf_path(self.choice.sending, false));
         self.transmit_asconf(ctx.now, path);
     }
 
@@ -308,6 +345,7 @@ impl Association {
     fn transmit_asconf(&mut self, now: Time, path: PathId) {
         if let Some(pending) = self.agreed.asconf.as_mut().and_then(|state| state.pending.as_mut()) {
             pending.path = path;
+            pending.misplaced |= pending.source().is_some_and(|local| local != self.paths[path].local);
             self.outgoing.drop_asconf();
             self.outgoing.push(path, Outgoing::Asconf);
             self.timers.t4 = now + self.paths[path].timeout();
@@ -320,8 +358,19 @@ impl Association {
         let Some(pending) = self.agreed.asconf.as_ref().and_then(|state| state.pending.as_ref()) else {
             return;
         };
-        let index = pending.path;
+        let (index, source) = (pending.path, pending.source());
         self.trace_timer(ctx, TimerKind::T4Asconf, Some(index));
+        if let Some(local) = source {
+            // It tests whether the peer sees another address. Its loss does not show that the peer is unreachable.
+            if self.may_change_addresses() {
+                if self.paths[index].pending {
+                    self.paths[index].rtt.back_off();
+                }
+                let next = self.source_path_again(local);
+                self.transmit_asconf(ctx.now, next);
+            }
+            return;
+        }
         if self.may_change_addresses() {
             self.paths[index].rtt.back_off();
             self.count_path_error(ctx, index, true);
@@ -339,7 +388,11 @@ impl Association {
             .as_ref()?
             .requests()
             .find_map(|request| match request {
-                Request::Add(addr) if addr.is_ipv4() == remote.is_ipv4() => Some(addr),
+                Request::Add(addr) | Request::AddSource(addr)
+                    if addr.is_ipv4() == remote.is_ipv4() && !self.ends.local_addrs.contains(&addr) =>
+                {
+                    Some(addr)
+                }
                 _ => None,
             })
     }
@@ -347,7 +400,7 @@ impl Association {
     /// Writes the outstanding ASCONF.
     pub(super) fn push_asconf(&mut self, packet: &mut Packet<'_>) {
         if let Some(pending) = self.agreed.asconf.as_mut().and_then(|state| state.pending.as_mut()) {
-            pending.sent = true;
+            pending.attempts = pending.attempts.saturating_add(1);
             packet.push(&Chunk::Asconf(Asconf {
                 serial: pending.serial,
                 parameters: Parameters::from_wire_bytes(&pending.parameters),
@@ -414,7 +467,13 @@ impl Association {
         let remotes = self.peer_addresses();
         for (index, request) in pending.requests.iter().enumerate() {
             let unsaid = if index < refused_from { Ok(()) } else { Err(0) };
-            self.settle(ctx, *request, outcomes[index].unwrap_or(unsaid), sent_on, from);
+            let outcome = outcomes[index].unwrap_or(unsaid);
+            if let (Request::AddSource(addr), Ok(())) = (*request, outcome) {
+                let answered = (sent_on == from).then_some(sent_on);
+                self.settle_source(ctx, addr, pending.misplaced, answered);
+            } else {
+                self.settle(ctx, *request, outcome, sent_on, from);
+            }
         }
         if !self.paths.iter().any(|path| !path.removed) {
             self.restore_addresses(ctx, &remotes);
@@ -470,15 +529,9 @@ impl Association {
         };
         match (request, outcome) {
             (Request::Add(_), Ok(())) => {
-                state.announced.push(addr);
-                let leaves = state.requests().any(|r| r == Request::Remove(addr));
-                if !leaves {
-                    self.ends.local_addrs = self.ends.local_addrs.iter().copied().chain([addr]).collect();
-                    // The ASCONF-ACK to an ASCONF sent from the address verifies the path.
-                    let works = self.paths[sent_on].local == addr && sent_on == from;
-                    self.open_paths_from(ctx, addr, works.then_some(sent_on));
-                }
-                self.user.events.push_back(Event::LocalAddressAdded { addr });
+                // The ASCONF-ACK to an ASCONF sent from the address verifies the path.
+                let works = self.paths[sent_on].local == addr && sent_on == from;
+                self.settle_addition(ctx, addr, works.then_some(sent_on));
             }
             (Request::Remove(_), Ok(())) => {
                 state.announced.retain(|known| *known != addr);
@@ -491,10 +544,16 @@ impl Association {
                     .collect();
                 self.user.events.push_back(Event::LocalAddressRemoved { addr });
             }
-            (Request::SetPrimary(_), Ok(())) => {}
+            (
+                Request::SetPrimary(_) | Request::PreferSource(_) | Request::KeepSource(_) | Request::AddSource(_),
+                Ok(()),
+            ) => {}
             (_, Err(cause)) => {
                 match request {
                     Request::Add(_) => self.leave_local_address(ctx, addr),
+                    Request::AddSource(_) if !state.announced.contains(&addr) => self.leave_local_address(ctx, addr),
+                    // The address stays in use as before.
+                    Request::AddSource(_) | Request::KeepSource(_) => return,
                     // The peer keeps the address, so it stays in use.
                     Request::Remove(_) if state.announced.contains(&addr) => {
                         self.own_again(addr);
@@ -506,5 +565,19 @@ impl Association {
                 self.user.events.push_back(Event::AddressRefused { addr, cause });
             }
         }
+    }
+
+    /// The peer has added this local address. `works` is a path from it that is verified.
+    fn settle_addition(&mut self, ctx: &mut Context<'_>, addr: TransportAddr, works: Option<PathId>) {
+        let Some(state) = self.agreed.asconf.as_mut() else {
+            return;
+        };
+        state.announced.push(addr);
+        let leaves = state.requests().any(|r| r == Request::Remove(addr));
+        if !leaves {
+            self.ends.local_addrs = self.ends.local_addrs.iter().copied().chain([addr]).collect();
+            self.open_paths_from(ctx, addr, works);
+        }
+        self.user.events.push_back(Event::LocalAddressAdded { addr });
     }
 }

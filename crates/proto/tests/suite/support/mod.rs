@@ -110,6 +110,8 @@ pub struct Net {
     /// One-way delay.
     pub delay: Span,
     pub filter: Filter,
+    /// Translators in front of A: the source addresses that B sees, by A's addresses. If there are any, nothing else reaches A.
+    pub translators: BTreeMap<TransportAddr, TransportAddr>,
     /// Reads messages as soon as they are ready.
     pub auto_read: bool,
     /// Events in the order of their arrival, by host.
@@ -167,6 +169,7 @@ impl Net {
             b: endpoint(Host::B, paths, config, seed),
             delay: Span::from_millis(10),
             filter: Box::new(|_| Fate::Deliver),
+            translators: BTreeMap::new(),
             auto_read: true,
             events: BTreeMap::new(),
             messages: BTreeMap::new(),
@@ -280,9 +283,12 @@ impl Net {
                 bytes: &bytes,
             };
             let fate = (self.filter)(&in_flight);
+            let Some((source, destination)) = self.translate(host, sent.local, sent.remote) else {
+                continue;
+            };
             let meta = PacketMeta {
-                local: sent.remote,
-                remote: sent.local,
+                local: destination,
+                remote: source,
                 ecn: match fate {
                     Fate::Mark => Ecn::Ce,
                     Fate::Indicate if sent.ecn != Ecn::NotEct => Ecn::Ect0,
@@ -311,6 +317,25 @@ impl Net {
                 self.read(host, id);
             }
             self.events.entry(host).or_default().push((id, event));
+        }
+    }
+
+    /// Returns the addresses of a packet behind the translators, or `None` if it does not reach A.
+    fn translate(
+        &self,
+        from: Host,
+        source: TransportAddr,
+        to: TransportAddr,
+    ) -> Option<(TransportAddr, TransportAddr)> {
+        if self.translators.is_empty() {
+            return Some((source, to));
+        }
+        match from {
+            Host::A => Some((*self.translators.get(&source)?, to)),
+            Host::B => {
+                let mut all = self.translators.iter();
+                Some((source, *all.find(|(_, public)| **public == to)?.0))
+            }
         }
     }
 
