@@ -68,7 +68,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return misused(&error),
     };
-    match cli.command {
+    let code = match cli.command {
         Command::Demo(args) => commands::demo::run(&args),
         Command::Run(args) => commands::run::run(&args),
         Command::Show(args) => commands::show::run(&args),
@@ -93,7 +93,9 @@ fn main() -> ExitCode {
         Command::Man(args) => commands::completions::run_man::<Cli>(&args),
         Command::Emulate(args) => commands::emulate::run(&args),
         Command::Enter(args) => commands::enter::run(&args),
-    }
+    };
+    transfer::recording::finish();
+    code
 }
 
 /// Prints an error of the command line, or the help that it asks for. Returns the exit code.

@@ -41,6 +41,7 @@ pub use study::{
 };
 pub use timeline::Timeline;
 pub use why::{Asked, History, why};
+pub use write::events::event_line;
 pub use write::file::{Digested, WriteError};
 pub use write::folder::{FolderError, prepare};
 pub use write::lock::{FolderLock, LockError};

@@ -9,6 +9,17 @@ pub struct AssocId {
     pub(crate) generation: u32,
 }
 
+impl core::fmt::Display for AssocId {
+    /// Writes a short name that no other association of the endpoint has: `0`, or `0.2` if the place has been used before.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}", self.index)?;
+        if self.generation > 0 {
+            write!(f, ".{}", self.generation)?;
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 impl AssocId {
     /// An identifier for tests of a single association.

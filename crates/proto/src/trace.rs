@@ -248,11 +248,23 @@ pub enum TraceEvent {
 pub(crate) struct Trace {
     kinds: TraceKinds,
     records: Vec<TraceRecord>,
+    /// Number of records beyond which further ones are counted only; 0: no limit.
+    limit: usize,
+    lost: u64,
 }
 
 impl Trace {
     pub(crate) fn set_kinds(&mut self, kinds: TraceKinds) {
         self.kinds = kinds;
+    }
+
+    pub(crate) fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Returns the number of records that the limit has discarded.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
     }
 
     /// Whether any of these kinds was requested.
@@ -271,6 +283,10 @@ impl Trace {
         event: impl FnOnce() -> TraceEvent,
     ) {
         if self.kinds.wants(kinds) {
+            if self.limit > 0 && self.records.len() >= self.limit {
+                self.lost += 1;
+                return;
+            }
             self.records.push(TraceRecord {
                 at,
                 association,

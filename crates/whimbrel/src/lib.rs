@@ -18,6 +18,7 @@
 //! | read and write bytes | [`Association::stream`] |
 //! | end in good order, abort with a reason | [`Association::shutdown`], [`Association::abort`] |
 //! | watch paths and rates | [`Association::path_events`], [`Association::statistics`], [`Association::ping`] |
+//! | record windows, losses and verdicts | [`Stack::trace`] |
 //! | add and remove addresses | [`Stack::add_local_address`], [`Stack::remove_local_address`]; [`Stack::follow_addresses`], [`AddressWatch`] |
 //! | choose or change the scheme | [`AssociationConfig::scheme`], [`Association::set_congestion_control`] |
 //! | carry datagrams otherwise than over UDP | [`transport::Transport`] |
@@ -90,6 +91,7 @@ mod stack;
 mod statistics;
 mod stream;
 mod timer;
+pub mod trace;
 pub mod transport;
 mod udp;
 mod watch;

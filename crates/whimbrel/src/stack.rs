@@ -12,6 +12,7 @@ use crate::driver::Driver;
 use crate::environment::{self, Environment};
 use crate::interface;
 use crate::shared::{Progress, Shared, SocketChange};
+use crate::trace::{Trace, TraceKinds};
 use crate::transport::{Socket, Transport, Trouble};
 use crate::{
     AddressChange, AddressError, AddressWatch, AssociationError, BindError, CloseReason, ConnectError, Message,
@@ -297,6 +298,12 @@ impl Stack {
     /// The local addresses with the UDP ports that were bound at first; [`Association::local_addrs`] returns the current ones.
     pub fn local_addrs(&self) -> &[SocketAddr] {
         &self.handle.local
+    }
+
+    /// Starts to record what the protocol does on all associations, for [`Trace::drain`]. If more than `limit` records wait, further ones
+    /// are lost. Only one trace of a stack may exist at a time.
+    pub fn trace(&self, kinds: TraceKinds, limit: usize) -> Trace {
+        Trace::new(self.handle.shared.clone(), kinds, limit)
     }
 
     /// The sockets bound at first, with the bytes that the system has granted for the receive buffer and for the send buffer of each.

@@ -276,7 +276,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 
 async fn ping(args: &Args, console: &Console, report: &mut Option<Value>) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
-    let stack = args.toward.stack(&args.to, &args.options, 1)?;
+    let stack = args.toward.stack(&args.to, &args.options, 1, console)?;
     let connecting = args
         .toward
         .connect(&stack, &args.to, &args.options, Attempt::First, &interrupt, console);

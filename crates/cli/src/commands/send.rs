@@ -75,7 +75,7 @@ async fn send(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failure> 
     let stdin_name = stdin_name(args)?;
     let entries = entries::list(&args.files, stdin_name, console)?;
     let interrupt = Interrupt::listen()?;
-    let stack = args.toward.stack(&args.to, &args.options, 1)?;
+    let stack = args.toward.stack(&args.to, &args.options, 1, console)?;
     let connecting = args
         .toward
         .connect(&stack, &args.to, &args.options, Attempt::First, &interrupt, console);

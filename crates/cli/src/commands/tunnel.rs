@@ -442,7 +442,7 @@ impl Client<'_> {
             to, toward, options, ..
         } = self.args;
         // With new sockets, as local addresses may have changed.
-        let stack = toward.stack(to, options, STREAMS)?;
+        let stack = toward.stack(to, options, STREAMS, self.console)?;
         let connecting = toward.connect(&stack, to, options, attempt, &self.interrupt, self.console);
         let association = tokio::select! {
             connected = connecting => connected?,

@@ -63,7 +63,7 @@ pub(crate) async fn measure(
     let mut associations = Vec::new();
     for _ in 0..test.parallel {
         // Two associations between the same addresses need different ports.
-        let stack = toward.stack(&test.to, options, 1)?;
+        let stack = toward.stack(&test.to, options, 1, console)?;
         let attempt = toward.connect(&stack, &test.to, options, Attempt::First, interrupt, console);
         let association = attempt.await?;
         associations.push((stack, association));

@@ -10,6 +10,7 @@ use super::console::Console;
 use super::failure::Failure;
 use super::interrupt::Interrupt;
 use super::options::{End, Options};
+use super::recording;
 
 /// How long the end of an association may take.
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(3);
@@ -52,8 +53,14 @@ impl Toward {
     /// Returns the sockets for associations with a peer, with a number of streams.
     ///
     /// # Errors
-    /// Returns an error if a local address cannot be used or if there is no route.
-    pub(crate) fn stack(&self, to: &[SocketAddr], options: &Options, streams: u16) -> Result<Stack, Failure> {
+    /// Returns an error if a local address cannot be used, if there is no route, or if the recording cannot be written.
+    pub(crate) fn stack(
+        &self,
+        to: &[SocketAddr],
+        options: &Options,
+        streams: u16,
+        console: &Console,
+    ) -> Result<Stack, Failure> {
         let config = StackConfig {
             local: self.local.clone(),
             association: AssociationConfig {
@@ -62,7 +69,11 @@ impl Toward {
             },
             ..StackConfig::default()
         };
-        Ok(Stack::toward(config, to)?)
+        let stack = Stack::toward(config, to)?;
+        if let Some(folder) = &options.record {
+            recording::record(folder, &stack, "client", console)?;
+        }
+        Ok(stack)
     }
 
     /// Opens an association.

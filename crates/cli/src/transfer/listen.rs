@@ -12,6 +12,7 @@ use super::console::Console;
 use super::failure::Failure;
 use super::interrupt::Interrupt;
 use super::options::{End, Options};
+use super::recording;
 use crate::output;
 
 /// How long a peer may take to end the association.
@@ -55,6 +56,9 @@ pub(crate) fn bind(
     };
     let listener = Listener::bind(config)?;
     let stack = listener.stack();
+    if let Some(folder) = &options.record {
+        recording::record(folder, stack, "server", console)?;
+    }
     let addrs: Vec<String> = stack.local_addrs().iter().map(ToString::to_string).collect();
     console.note(format!(
         "listening on UDP {}, SCTP port {}",

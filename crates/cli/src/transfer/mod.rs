@@ -16,5 +16,6 @@ pub(crate) mod options;
 pub(crate) mod paths;
 pub(crate) mod progress;
 pub(crate) mod receiving;
+pub(crate) mod recording;
 pub(crate) mod run;
 pub(crate) mod sending;

@@ -43,6 +43,10 @@ pub(crate) struct Options {
     /// 128 bytes, readable only by its owner. The other end needs the same key. Nothing is encrypted
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
+    /// Record the events of all associations to DIR/events.jsonl, in the format of `whimbrel run`: windows, round-trip times, losses,
+    /// verdicts, path states. `whimbrel export DIR` converts them for qvis and Perfetto
+    #[arg(long, value_name = "DIR")]
+    pub(crate) record: Option<PathBuf>,
 }
 
 /// Which end of an association this is.

@@ -13,6 +13,7 @@ mod options;
 mod output;
 mod paths;
 mod peer;
+mod recording;
 mod relay;
 mod shutdown;
 

@@ -16,6 +16,12 @@ pub(crate) fn line(at: Time, name: &str, flow: &str, node: &str, mut data: Map<S
     json!({ "time": millis(at.since(Time::ZERO)), "name": name, "flow": flow, "node": node, "data": data }).to_string()
 }
 
+/// Returns the line of a record of a transport, as in `events.jsonl`.
+pub fn event_line(record: &TraceRecord, flow: &str, node: &str) -> String {
+    let (name, data) = trace(record);
+    line(record.at, name, flow, node, data)
+}
+
 /// Returns the name and the data of a trace record.
 pub(crate) fn trace(record: &TraceRecord) -> (&'static str, Map<String, Value>) {
     (trace_name(&record.event), object(trace_data(&record.event)))

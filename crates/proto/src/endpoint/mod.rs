@@ -582,6 +582,17 @@ impl Endpoint {
         self.trace.set_kinds(kinds);
     }
 
+    /// Limits the number of records that wait for [`Endpoint::drain_trace`]; 0: no limit, the default. Further records are
+    /// discarded and counted.
+    pub fn limit_trace(&mut self, records: usize) {
+        self.trace.set_limit(records);
+    }
+
+    /// Returns the number of trace records that the limit has discarded.
+    pub fn trace_lost(&self) -> u64 {
+        self.trace.lost()
+    }
+
     /// Returns whether there are trace records to drain.
     #[inline]
     pub fn has_trace(&self) -> bool {

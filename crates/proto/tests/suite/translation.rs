@@ -186,9 +186,12 @@ fn a_radio_that_is_dead_at_first_is_added_later() {
     // The ASCONF that nobody answers does not delay other requests.
     let now = net.now;
     net.a.set_peer_primary(now, a, wifi()).expect("it is known");
+    let sent_before = net.wire.len();
     send(&mut net, Host::A, a, 10);
     net.run_for(Span::from_secs(10));
     assert_eq!(net.contents(Host::B).len(), 10);
+    let of_wifi = |sent: &crate::support::Sent| sent.local == wifi() && sent.has(ChunkType::ASCONF);
+    assert!(net.wire[sent_before..].iter().any(of_wifi));
     net.filter = Box::new(|_| Fate::Deliver);
     net.run_for(Span::from_secs(100));
     let b = net.only(Host::B);

@@ -1,11 +1,13 @@
 //! Changes of addresses requested by the local user: ASCONF, and the handling of ASCONF-ACK (RFC 5061 §5.1).
 
 mod answer;
+mod request;
 mod translation;
 
 use whimbrel_control::Time;
 use whimbrel_wire::{ASCONF_HEADER_LEN, Asconf, Cause, Chunk, Parameter, Parameters, cause_code};
 
+use self::request::{Request, take_next, wildcard};
 use super::transmit::Packet;
 use super::{Association, Context, Outgoing, State};
 use crate::PathId;
@@ -17,46 +19,6 @@ use crate::event::{CloseReason, Event};
 use crate::extensions::Extensions;
 use crate::path::Path;
 use crate::trace::TimerKind;
-
-/// A change requested by the local user.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Request {
-    /// Add a local address.
-    Add(TransportAddr),
-    /// Make this local address the peer's primary destination.
-    SetPrimary(TransportAddr),
-    /// Remove a local address.
-    Remove(TransportAddr),
-    /// Add the address that the peer sees for packets from this local address.
-    AddSource(TransportAddr),
-    /// Make the address that the peer sees for packets from this local address its primary destination.
-    PreferSource(TransportAddr),
-    /// Remove all addresses except the one that the peer sees for packets from this local address.
-    KeepSource(TransportAddr),
-}
-
-impl Request {
-    fn addr(self) -> TransportAddr {
-        match self {
-            Request::Add(addr)
-            | Request::SetPrimary(addr)
-            | Request::Remove(addr)
-            | Request::AddSource(addr)
-            | Request::PreferSource(addr)
-            | Request::KeepSource(addr) => addr,
-        }
-    }
-
-    /// Returns the order in the ASCONF. Additions come first, so that later requests can refer to them. Removals come
-    /// last, so that at least one address remains at any time.
-    fn order(self) -> u8 {
-        match self {
-            Request::Add(_) | Request::AddSource(_) => 0,
-            Request::SetPrimary(_) | Request::PreferSource(_) => 1,
-            Request::Remove(_) | Request::KeepSource(_) => 2,
-        }
-    }
-}
 
 /// The outstanding ASCONF; there is at most one (RFC 5061 §5.1).
 #[derive(Debug)]
@@ -70,6 +32,14 @@ struct Pending {
     attempts: u32,
     /// It was sent from another local address than its requests require.
     misplaced: bool,
+}
+
+impl Pending {
+    /// Returns the local address from which the ASCONF must be sent, if there is one.
+    fn source(&self) -> Option<TransportAddr> {
+        let first = self.requests.first()?;
+        first.is_by_source().then(|| first.addr())
+    }
 }
 
 /// State of both directions of address changes.
@@ -287,7 +257,7 @@ impl Association {
         if state.pending.is_some() || state.waiting.is_empty() {
             return;
         }
-        let mut requests = translation::take_next(&mut state.waiting);
+        let mut requests = take_next(&mut state.waiting);
         requests.sort_by_key(|request| request.order());
         let mut parameters = Vec::new();
         // RFC 5061 §4.1.1: an address that the peer knows. It may be the one to be removed. If a translator changes it, the
@@ -299,11 +269,7 @@ impl Association {
         let source = source.map(|request| request.addr());
         if let Some(known) = source.or(known) {
             let is_wildcard = source.is_some() || self.is_translated(known);
-            let address = if is_wildcard {
-                translation::wildcard(known)
-            } else {
-                known.ip()
-            };
+            let address = if is_wildcard { wildcard(known) } else { known.ip() };
             Parameter::address(address).emit(&mut parameters);
         }
         for (correlation, request) in (1..).zip(&requests) {

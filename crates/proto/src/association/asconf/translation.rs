@@ -4,12 +4,10 @@
 //! Neither end knows the address that the peer sees. The peer takes it from the source of an ASCONF with the wildcard
 //! address. Such an ASCONF contains no other requests and is sent from the local address that it announces.
 
-use std::net::{IpAddr, Ipv4Addr};
-
-use whimbrel_wire::Parameter;
+use std::net::IpAddr;
 
 use super::super::{Association, Context};
-use super::{Pending, Request};
+use super::request::Request;
 use crate::config::NEVER;
 use crate::event::Event;
 use crate::path::Path;
@@ -30,65 +28,6 @@ fn is_private(ip: IpAddr) -> bool {
     };
     let is_shared = ip.octets()[0] == 100 && ip.octets()[1] & 0xc0 == 64;
     ip.is_private() || is_shared || ip.is_loopback() || ip.is_link_local()
-}
-
-/// Returns the wildcard address of the IP version.
-pub(super) fn wildcard(addr: TransportAddr) -> IpAddr {
-    if addr.is_ipv4() {
-        IpAddr::V4(Ipv4Addr::UNSPECIFIED)
-    } else {
-        IpAddr::V6(std::net::Ipv6Addr::UNSPECIFIED)
-    }
-}
-
-impl Request {
-    /// Returns whether the peer takes the address from the source of the packet.
-    pub(super) fn is_by_source(self) -> bool {
-        matches!(
-            self,
-            Request::AddSource(_) | Request::PreferSource(_) | Request::KeepSource(_)
-        )
-    }
-
-    /// Writes the parameter of the request.
-    pub(super) fn emit(self, correlation: u32, list: &mut Vec<u8>) {
-        let address = if self.is_by_source() {
-            wildcard(self.addr())
-        } else {
-            self.addr().ip()
-        };
-        match self {
-            Request::Add(_) | Request::AddSource(_) => Parameter::AddIp { correlation, address },
-            Request::SetPrimary(_) | Request::PreferSource(_) => Parameter::SetPrimary { correlation, address },
-            Request::Remove(_) | Request::KeepSource(_) => Parameter::DeleteIp { correlation, address },
-        }
-        .emit(list);
-    }
-}
-
-impl Pending {
-    /// Returns the local address from which the ASCONF must be sent, if there is one.
-    pub(super) fn source(&self) -> Option<TransportAddr> {
-        let first = self.requests.first()?;
-        first.is_by_source().then(|| first.addr())
-    }
-}
-
-/// Removes the requests of the next ASCONF from the waiting ones: all that name their addresses, or else those that
-/// take the address from one source.
-pub(super) fn take_next(waiting: &mut Vec<Request>) -> Vec<Request> {
-    let first_source = waiting.first().map(|request| request.addr());
-    let by_source = waiting.iter().all(|request| request.is_by_source());
-    let is_next = |request: &Request| {
-        if by_source {
-            Some(request.addr()) == first_source
-        } else {
-            !request.is_by_source()
-        }
-    };
-    let next = waiting.iter().copied().filter(is_next).collect();
-    waiting.retain(|request| !is_next(request));
-    next
 }
 
 impl Association {
@@ -298,10 +237,6 @@ impl Association {
 mod tests {
     use super::*;
 
-    fn addr(text: &str) -> TransportAddr {
-        text.parse().expect("an address")
-    }
-
     #[test]
     fn private_addresses_are_those_of_rfc_1918_and_rfc_6598() {
         for text in [
@@ -330,21 +265,5 @@ mod tests {
         ] {
             assert!(!is_private(text.parse().expect("an address")), "{text}");
         }
-    }
-
-    #[test]
-    fn requests_by_source_are_sent_alone() {
-        let [a, b, c] = ["10.0.0.1:1", "10.0.1.1:1", "10.0.2.1:1"].map(addr);
-        let mut waiting = vec![
-            Request::AddSource(a),
-            Request::Add(b),
-            Request::KeepSource(a),
-            Request::AddSource(c),
-            Request::Remove(b),
-        ];
-        assert_eq!(take_next(&mut waiting), [Request::Add(b), Request::Remove(b)]);
-        assert_eq!(take_next(&mut waiting), [Request::AddSource(a), Request::KeepSource(a)]);
-        assert_eq!(take_next(&mut waiting), [Request::AddSource(c)]);
-        assert_eq!(take_next(&mut waiting), []);
     }
 }
