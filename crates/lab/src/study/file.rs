@@ -78,6 +78,8 @@ pub(crate) struct AxisEntry {
     pub(crate) values: Vec<AxisValue>,
     /// Those of the values that the short form keeps.
     pub(crate) quick: Option<Vec<Value>>,
+    /// Unit of the values in plots, such as `s`.
+    pub(crate) unit: Option<String>,
 }
 
 /// A value of an axis: alone, or `{ is = VALUE, set = { FIELD = VALUE } }`.

@@ -230,13 +230,22 @@ impl<'s> Outcome<'s> {
         ]
     }
 
+    /// The units of the axes, by their names; of the time of snapshots as well.
+    fn units(&self) -> Vec<(String, String)> {
+        let axes = self.study.file.scenario.iter().flat_map(|scenario| &scenario.axis);
+        let named = axes.filter_map(|axis| Some((axis.name.clone(), axis.unit.clone()?)));
+        named.chain([("time".to_owned(), "s".to_owned())]).collect()
+    }
+
     /// The plots of the claims that were measured at several points. A single figure stands in the table.
     fn claim_drawings(&self) -> Vec<Drawing<'_>> {
+        let units = self.units();
         let drawing = |claim: &'s ClaimEntry| {
             let kept = kept_of(self.kept.as_ref(), claim).filter(|kept| kept.points.len() > 1)?;
             let (of, over) = claim.check.subject();
             let titles = Titles {
                 over,
+                units: &units,
                 values: &title(of),
                 beside: beside(of),
             };
@@ -253,6 +262,7 @@ impl<'s> Outcome<'s> {
 
     /// The plots of the figures that repeat those of the paper.
     fn paper_drawings(&self) -> Vec<Drawing<'_>> {
+        let units = self.units();
         let drawing = |figure: &'s FigureEntry| {
             let is_kept =
                 |kept: &&KeptFigure| kept.id == figure.id && kept.is_of(figure.of.as_ref(), figure.over.as_deref());
@@ -264,6 +274,7 @@ impl<'s> Outcome<'s> {
             };
             let titles = Titles {
                 over: figure.snapshot.as_ref().map(|_| "time").or(figure.over.as_deref()),
+                units: &units,
                 values: &values,
                 beside: figure.of.as_ref().map_or("the paper", beside),
             };

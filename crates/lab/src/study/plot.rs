@@ -33,10 +33,23 @@ const MOST_MARKS: usize = 40;
 pub(super) struct Titles<'t> {
     /// The axis along the bottom; by default the one with most values.
     pub(super) over: Option<&'t str>,
+    /// Units of axes, by their names.
+    pub(super) units: &'t [(String, String)],
     /// What the values are, with their unit.
     pub(super) values: &'t str,
     /// What they are compared with.
     pub(super) beside: &'t str,
+}
+
+impl Titles<'_> {
+    /// Returns the title of an axis along the bottom, with its unit.
+    fn bottom(&self, name: &str) -> String {
+        let name = short(name);
+        match self.units.iter().find(|(known, _)| known == name) {
+            Some((_, unit)) => format!("{name}, {unit}"),
+            None => name.to_owned(),
+        }
+    }
 }
 
 /// The points of a line, with what its label says.
@@ -86,7 +99,12 @@ pub(super) fn plot(points: &[Plotted], titles: &Titles<'_>) -> Option<String> {
         svg,
         "<text x=\"{}\" y=\"{below}\" text-anchor=\"middle\">{}</text>",
         (LEFT + RIGHT) / 2.0,
-        escaped(first.at.get(bottom.axis).map_or("", |(name, _)| short(name)))
+        escaped(
+            &first
+                .at
+                .get(bottom.axis)
+                .map_or(String::new(), |(name, _)| titles.bottom(name))
+        )
     );
     for (number, line) in series.iter().enumerate() {
         let aside = bottom.aside(number, series.len());
@@ -394,6 +412,7 @@ mod tests {
 
     const TITLES: Titles<'static> = Titles {
         over: Some("loss"),
+        units: &[],
         values: "goodput, Mbit/s",
         beside: "the paper",
     };
@@ -443,6 +462,13 @@ mod tests {
             "a line and the paper's square"
         );
         assert!(svg.contains("scheme a&lt;b") && svg.contains(">a.loss<"), "{svg}");
+        let units = [("a.loss".to_owned(), "%".to_owned())];
+        let titles = Titles {
+            units: &units,
+            ..TITLES
+        };
+        let with_unit = plot(&points, &titles).expect("a plot");
+        assert!(with_unit.contains(">a.loss, %<"), "{with_unit}");
         // 10 lies a third of the way from 0 to 30.
         let x = LEFT + INSET + (RIGHT - LEFT - 2.0 * INSET) / 3.0;
         assert!(svg.contains(&format!("cx=\"{x:.1}\"")), "{svg}");
