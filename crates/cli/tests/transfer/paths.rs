@@ -52,6 +52,15 @@ impl Transfer {
         }
     }
 
+    /// Waits until a network carries data: a path that is not in use does not notice that it is cut.
+    fn wait_for_use(&self, network: usize) {
+        let (start, before) = (Instant::now(), self.networks[network].carried());
+        while self.networks[network].carried() < before + 30_000 {
+            assert!(start.elapsed() < Duration::from_secs(20), "network {network} is not used");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Returns the longest time without a byte to the receiver, until `bytes` have been carried.
     fn longest_silence(&self, bytes: u64) -> Duration {
         let (mut last, mut longest, start) = (Instant::now(), Duration::ZERO, Instant::now());
@@ -75,6 +84,7 @@ fn a_transfer_continues_when_the_primary_path_fails() {
     let dir = tempfile::tempdir().unwrap();
     let mut transfer = begin(dir.path(), &[]);
     transfer.wait_for(3 << 20);
+    transfer.wait_for_use(0);
     transfer.networks[0].cut(true);
     let silence = transfer.longest_silence(14 << 20);
     assert!(silence < Duration::from_millis(2500), "nothing came for {silence:?}");
