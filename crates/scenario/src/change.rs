@@ -165,6 +165,22 @@ impl Axis {
     pub(crate) fn steps(&self) -> Vec<String> {
         split(&self.path)
     }
+
+    /// Returns the fields that are set at this place, and that a value of the axis lacks: a value replaces the whole table.
+    pub(crate) fn replaced(&self, root: &Node) -> Vec<String> {
+        // `descend` adds missing tables.
+        let mut root = root.clone();
+        let mut node = &mut root;
+        for step in self.steps() {
+            match descend(node, &step, &Place::File(0..0)) {
+                Ok(next) => node = next,
+                Err(_) => return Vec::new(),
+            }
+        }
+        let fields = node.table().unwrap_or_default().iter().map(|entry| &entry.key);
+        let is_lost = |key: &&String| *key != "kind" && self.values.iter().any(|value| value.get(key).is_none());
+        fields.filter(is_lost).cloned().collect()
+    }
 }
 
 /// Returns the axes under `[sweep]`, in the order of the file.

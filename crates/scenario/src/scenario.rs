@@ -42,6 +42,8 @@ pub struct Scenario {
     pub record: Record,
     /// Fields that the sweep changes, in the order of the file.
     pub axes: Vec<String>,
+    /// For each axis whose values replace a table: the axis, and the fields of the table that are lost.
+    pub(crate) replaced: Vec<(String, Vec<String>)>,
     /// The scenario with fixed sweep values: one point without a sweep, otherwise the product of the axes, last axis fastest.
     pub points: Vec<Point>,
 }
@@ -170,7 +172,8 @@ impl Scenario {
         build(&lines, changes).map_err(ScenarioError::Invalid)
     }
 
-    /// Returns warnings about values that are allowed but probably unintended: links that a flow does not use.
+    /// Returns warnings about values that are allowed but probably unintended: links that a flow does not use, and fields that a sweep
+    /// replaces.
     pub fn warnings(&self) -> Vec<String> {
         crate::warning::warnings(self)
     }
@@ -221,6 +224,8 @@ fn build(lines: &LineIndex, changes: &[String]) -> Result<Scenario, Vec<Problem>
         .unwrap_or_default();
     // A field changed by `--set` has that value at every point, and so have the fields in it.
     axes.retain(|axis| !fixed.iter().any(|set| axis.steps().starts_with(set)));
+    let replaced = axes.iter().map(|axis| (axis.path.clone(), axis.replaced(&root)));
+    let replaced = replaced.filter(|(_, fields)| !fields.is_empty()).collect();
     let points = points(&root, &axes, lines).map_err(|found| problems.extend(found)).ok();
     let (Some(head), Some(points), true) = (head, points, problems.is_empty()) else {
         return Err(problems);
@@ -241,6 +246,7 @@ fn build(lines: &LineIndex, changes: &[String]) -> Result<Scenario, Vec<Problem>
         seeds: head.seeds.unwrap_or(1),
         record: head.record,
         axes: axes.into_iter().map(|axis| axis.path).collect(),
+        replaced,
         points,
     })
 }

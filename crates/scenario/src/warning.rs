@@ -7,7 +7,7 @@ use crate::Scenario;
 
 /// Returns each warning once, in the order of points and flows.
 pub(crate) fn warnings(scenario: &Scenario) -> Vec<String> {
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<String> = scenario.replaced.iter().map(lost_fields).collect();
     for point in &scenario.points {
         let Ok(topology) = Topology::build(&point.config) else {
             continue;
@@ -20,6 +20,17 @@ pub(crate) fn warnings(scenario: &Scenario) -> Vec<String> {
         }
     }
     warnings
+}
+
+fn lost_fields((axis, fields): &(String, Vec<String>)) -> String {
+    format!(
+        "sweep.\"{axis}\": each value replaces the whole table {axis}, in which {} set\n  hint: sweep over complete tables, such as \
+         {{ kind = \"cubic\", beta = 0.8 }}, or over one field of the table",
+        match fields.as_slice() {
+            [one] => format!("{one} is"),
+            several => format!("{} are", several.join(", ")),
+        }
+    )
 }
 
 fn unused_link(flow: &str, unused: &UnusedLink) -> String {

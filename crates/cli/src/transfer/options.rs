@@ -36,15 +36,16 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     buffer: Option<u32>,
     /// Change a field of the association's configuration, such as --set rto_min="200 ms" or --set max_burst=4. The fields are those
-    /// of [flow.sctp] in a scenario; `whimbrel schema` describes them under AssociationConfig
+    /// of [flow.sctp] in a scenario; `whimbrel schema` describes them under AssociationConfig. Defaults that differ:
+    /// dynamic_addresses=true, and at the end that connects path_per_local_address=true
     #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_change)]
     set: Vec<String>,
     /// Authenticate both ends and every chunk except INIT, INIT ACK and SHUTDOWN COMPLETE (RFC 4895) with the key in this file: 16 to
     /// 128 bytes, readable only by its owner. The other end needs the same key. Nothing is encrypted
     #[arg(long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
-    /// Record the events of all associations to DIR/events.jsonl, in the format of `whimbrel run`: windows, round-trip times, losses,
-    /// verdicts, path states. `whimbrel export DIR` converts them for qvis and Perfetto
+    /// Record the events of all associations to DIR/events.jsonl, in the format of `whimbrel run`: TSNs, windows, round-trip times, losses,
+    /// verdicts, states. The file must not exist. `whimbrel export DIR` converts it for qvis and Perfetto
     #[arg(long, value_name = "DIR")]
     pub(crate) record: Option<PathBuf>,
 }
@@ -66,7 +67,7 @@ impl Options {
     pub(crate) fn association(&self, end: End) -> Result<AssociationConfig, Failure> {
         let mut config = AssociationConfig {
             scheme: self.scheme,
-            // A server often has one address; the client uses all its networks to reach it. Translators (NAT) change their addresses.
+            // A server often has one address; the client uses all its networks to reach it. A NAT changes their addresses.
             path_per_local_address: end == End::Connects,
             dynamic_addresses: true,
             outbound_streams: 1,

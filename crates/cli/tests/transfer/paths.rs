@@ -56,7 +56,10 @@ impl Transfer {
     fn wait_for_use(&self, network: usize) {
         let (start, before) = (Instant::now(), self.networks[network].carried());
         while self.networks[network].carried() < before + 30_000 {
-            assert!(start.elapsed() < Duration::from_secs(20), "network {network} is not used");
+            assert!(
+                start.elapsed() < Duration::from_secs(20),
+                "network {network} is not used"
+            );
             std::thread::sleep(Duration::from_millis(1));
         }
     }

@@ -73,7 +73,11 @@ pub fn export(folder: &Path, format: ExportFormat, out: Option<&Path>) -> Result
                 paths.push(path);
             }
             if paths.is_empty() {
-                return Err(format!("{} has no event of an SCTP flow", source.display()).into());
+                return Err(format!(
+                    "{}: no path of an SCTP flow sent data; --perfetto shows other events",
+                    source.display()
+                )
+                .into());
             }
             Ok(paths)
         }

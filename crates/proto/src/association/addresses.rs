@@ -240,13 +240,6 @@ impl Association {
         let mut known: Vec<IpAddr> = self.live_remotes().collect();
         known.sort_unstable();
         known.dedup();
-        if known.len() >= MAX_ADDRESSES {
-            // The addresses that a translator (NAT) has given the peer earlier do not respond any more.
-            let has_failed = |path: &Path| path.in_use() && path.state == PathState::Inactive;
-            let failed = self.paths.position(has_failed).ok_or(cause_code::RESOURCE_SHORTAGE)?;
-            let gone = self.paths[failed].remote.ip();
-            self.drop_peer_addresses(ctx, |ip| ip == gone);
-        }
         let remote = TransportAddr::new(ip, meta.remote.port());
         let is_source = meta.remote.ip() == ip;
         let local = if is_source && self.ends.local_addrs.contains(&meta.local) {
@@ -261,6 +254,11 @@ impl Association {
                 .or_else(|| pair_address(&self.ends.local_addrs, &[], remote))
         };
         let local = local.ok_or(cause_code::UNRESOLVABLE_ADDRESS)?;
+        if known.len() >= MAX_ADDRESSES {
+            // The addresses that a NAT has given the peer earlier do not respond any more.
+            let gone = self.longest_failed().ok_or(cause_code::RESOURCE_SHORTAGE)?;
+            self.drop_peer_addresses(ctx, |ip| ip == gone);
+        }
         // A packet's source address proves nothing, because AUTH does not cover it. The heartbeat that verifies the
         // address (RFC 9260 §5.4) is sent at once, because all data waits for it if no other address is left.
         let mut path = self.new_path(local, remote, false);
@@ -276,6 +274,21 @@ impl Association {
         self.choose_other_path(ctx);
         self.allow_burst();
         Ok(())
+    }
+
+    /// Returns the peer address that has failed first, of those of which all paths are inactive and none is used.
+    fn longest_failed(&self) -> Option<IpAddr> {
+        let is_used = |ip: IpAddr| {
+            self.paths.numbered().any(|(index, path)| {
+                let is_chosen = index == self.choice.primary || index == self.choice.sending;
+                path.remote.ip() == ip && !path.removed && (is_chosen || path.state != PathState::Inactive)
+            })
+        };
+        let failed = self
+            .paths
+            .iter()
+            .filter(|path| path.in_use() && !is_used(path.remote.ip()));
+        failed.min_by_key(|path| path.failed_at).map(|path| path.remote.ip())
     }
 
     /// Removes addresses of the peer (RFC 5061 §4.2.2).

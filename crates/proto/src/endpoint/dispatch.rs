@@ -71,8 +71,8 @@ impl Endpoint {
             // The packet was sent before the address was removed, and the removal request overtook it. An ABORT would
             // end an association that exists on other addresses.
             None if association.was_removed(meta.remote) => return Err(Discard::OutOfTheBlue),
-            // The tag identifies the association, so the packet is not out of the blue (§8.4). A translator (NAT) has given
-            // it an unknown source. An ABORT would end an association that exists on other addresses.
+            // The tag identifies the association, so the packet is not out of the blue (§8.4). A NAT has given it an
+            // unknown source. An ABORT would end an association that exists on other addresses.
             None if association.state().is_established() => return Err(Discard::OutOfTheBlue),
             None => return self.out_of_the_blue(now, meta, packet),
         };

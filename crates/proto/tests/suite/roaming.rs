@@ -397,6 +397,7 @@ fn an_asconf_avoids_paths_that_do_not_respond() {
     let config = AssociationConfig {
         path_max_retrans: 0,
         hb_interval: Span::from_secs(1),
+        address_translation: Some(false),
         ..dynamic()
     };
     let (mut net, a, b) = Net::established(3, &config);

@@ -183,15 +183,17 @@ fn a_radio_that_is_dead_at_first_is_added_later() {
     let a = connect(&mut net, &config());
     net.run_for(Span::from_secs(100));
     assert_eq!(net.a.association(a).expect("it exists").local_addrs(), [wifi()]);
-    // The ASCONF that nobody answers does not delay other requests.
-    let now = net.now;
-    net.a.set_peer_primary(now, a, wifi()).expect("it is known");
-    let sent_before = net.wire.len();
+    // The ASCONF that nobody answers does not delay other requests, whenever they are made.
+    for _ in 0..40 {
+        let (now, sent_before) = (net.now, net.wire.len());
+        net.a.set_peer_primary(now, a, wifi()).expect("it is known");
+        net.run_for(Span::from_millis(4100));
+        let of_wifi = |sent: &crate::support::Sent| sent.local == wifi() && sent.has(ChunkType::ASCONF);
+        assert!(net.wire[sent_before..].iter().any(of_wifi), "{}", net.now.since(now));
+    }
     send(&mut net, Host::A, a, 10);
     net.run_for(Span::from_secs(10));
     assert_eq!(net.contents(Host::B).len(), 10);
-    let of_wifi = |sent: &crate::support::Sent| sent.local == wifi() && sent.has(ChunkType::ASCONF);
-    assert!(net.wire[sent_before..].iter().any(of_wifi));
     net.filter = Box::new(|_| Fate::Deliver);
     net.run_for(Span::from_secs(100));
     let b = net.only(Host::B);
@@ -370,4 +372,167 @@ fn without_translation_the_source_is_never_added() {
     net.translators = [(wifi(), public(wifi(), 1))].into();
     net.run_for(Span::from_secs(500));
     assert_eq!(net.count(Host::A, ChunkType::ASCONF), 0);
+}
+
+/// A new local address, behind a translator.
+fn appear(net: &mut Net, a: AssocId, local: TransportAddr) {
+    net.translators.insert(local, public(local, 0));
+    let now = net.now;
+    net.a.add_local_address(now, a, local).expect("a new address");
+}
+
+#[test]
+fn a_new_network_takes_over_when_the_only_one_has_failed() {
+    for public_server in [true, false] {
+        let remote = if public_server { server() } else { addr("172.16.0.1:0") };
+        let config = AssociationConfig {
+            address_translation: Some(true),
+            ..config()
+        };
+        let mut net = robot(&[wifi()], &config);
+        net.b = endpoint(&[remote], &config);
+        let now = net.now;
+        let a = net.a.connect(now, config, 4002, &[remote]).expect("a valid request");
+        net.run_for(Span::from_secs(1));
+        send(&mut net, Host::A, a, 20);
+        net.run_for(Span::from_millis(1));
+        cut(&mut net, wifi());
+        // Two timeouts: the peer has been asked for the source address of the dead path.
+        net.run_for(Span::from_secs(10));
+        assert!(net.count(Host::A, ChunkType::ASCONF) > 0);
+        appear(&mut net, a, lte());
+        let start = net.now;
+        net.run_until(Span::from_secs(60), "the new address is added", |net| {
+            net.events_of(Host::A)
+                .contains(&Event::LocalAddressAdded { addr: lte() })
+        });
+        assert!(net.now.since(start) < Span::from_secs(6), "{}", net.now.since(start));
+        net.run_for(Span::from_secs(60));
+        assert_eq!(net.contents(Host::B).len(), 20);
+    }
+}
+
+#[test]
+fn one_network_replaces_another_in_one_step() {
+    let (mut net, a, b) = established(&[wifi(), lte()], &config());
+    let ethernet = addr("192.168.7.7:0");
+    net.translators.insert(ethernet, addr("198.51.100.99:0"));
+    let now = net.now;
+    net.a.add_local_address(now, a, ethernet).expect("a new address");
+    net.a.remove_local_address(now, a, wifi()).expect("one of three");
+    net.run_for(Span::from_secs(1));
+    assert_eq!(
+        net.a.association(a).expect("it exists").local_addrs(),
+        [lte(), ethernet]
+    );
+    assert!(remotes(&net, b).contains(&addr("198.51.100.99:0")));
+    send(&mut net, Host::A, a, 20);
+    net.run_for(Span::from_secs(10));
+    assert_eq!(net.contents(Host::B).len(), 20);
+}
+
+// The answers to small packets do not show that data arrives.
+#[test]
+fn a_path_that_loses_only_data_fails() {
+    for local in [&[wifi(), lte()][..], &[wifi()][..]] {
+        let (mut net, a, _) = established(local, &config());
+        net.filter = Box::new(|packet| {
+            let is_lost = packet.from == Host::A && packet.local == wifi() && packet.has(ChunkType::DATA);
+            if is_lost { Fate::Drop } else { Fate::Deliver }
+        });
+        send(&mut net, Host::A, a, 20);
+        net.run_for(Span::from_secs(1500));
+        if local.len() > 1 {
+            assert_eq!(net.contents(Host::B).len(), 20);
+        } else {
+            assert_eq!(
+                net.close_reason(Host::A),
+                Some(whimbrel_proto::CloseReason::PeerUnreachable)
+            );
+        }
+    }
+}
+
+#[test]
+fn addresses_that_the_peer_knows_by_name_are_not_removed() {
+    let config = AssociationConfig {
+        path_per_local_address: false,
+        ..config()
+    };
+    let private = addr("172.16.0.1:0");
+    let mut net = robot(&[wifi(), lte()], &config);
+    net.translators.clear();
+    net.b = endpoint(&[private], &config);
+    let now = net.now;
+    let a = net.a.connect(now, config, 4002, &[private]).expect("a valid request");
+    net.run_for(Span::from_secs(1));
+    let b = net.only(Host::B);
+    let before = remotes(&net, b);
+    net.filter = Box::new(|_| Fate::Drop);
+    send(&mut net, Host::A, a, 20);
+    net.run_for(Span::from_secs(6));
+    net.filter = Box::new(|_| Fate::Deliver);
+    net.run_for(Span::from_secs(30));
+    assert!(net.count(Host::A, ChunkType::ASCONF) > 0);
+    assert_eq!(net.contents(Host::B).len(), 20);
+    assert_eq!(remotes(&net, b), before);
+}
+
+#[test]
+fn an_association_with_only_an_address_that_cannot_be_added_ends() {
+    let (mut net, a, _) = established(&[wifi()], &config());
+    cut(&mut net, lte());
+    appear(&mut net, a, lte());
+    let now = net.now;
+    net.a
+        .remove_local_address(now, a, wifi())
+        .expect("the other one is requested");
+    net.run_for(Span::from_secs(1500));
+    assert_eq!(
+        net.close_reason(Host::A),
+        Some(whimbrel_proto::CloseReason::PeerUnreachable)
+    );
+}
+
+#[test]
+fn an_address_that_comes_and_goes_is_used_in_the_end() {
+    let (mut net, a, b) = established(&[wifi()], &config());
+    for pause in [0, 5, 15, 25, 1100, 3500] {
+        appear(&mut net, a, lte());
+        net.run_for(Span::from_millis(pause));
+        let now = net.now;
+        net.a.remove_local_address(now, a, lte()).expect("it was added");
+        net.run_for(Span::from_millis(7));
+        assert_eq!(
+            net.a.association(a).expect("it exists").local_addrs(),
+            [wifi()],
+            "{pause} ms"
+        );
+    }
+    appear(&mut net, a, lte());
+    net.run_for(Span::from_secs(40));
+    assert_eq!(net.a.association(a).expect("it exists").local_addrs(), [wifi(), lte()]);
+    assert!(remotes(&net, b).contains(&public(lte(), 0)));
+    assert!(paths(&net.a, a).iter().all(|(.., state)| *state == PathState::Active));
+}
+
+#[test]
+fn a_stale_cookie_does_not_hide_an_address_for_ever() {
+    let mut net = robot(&[wifi(), lte()], &config());
+    let mut echoes = 0;
+    // The first COOKIE ECHO arrives when the cookie has expired.
+    net.filter = Box::new(move |packet| {
+        echoes += u32::from(packet.has(ChunkType::COOKIE_ECHO));
+        if packet.has(ChunkType::COOKIE_ECHO) && echoes == 1 {
+            Fate::Delay(Span::from_secs(70))
+        } else if packet.has(ChunkType::COOKIE_ECHO) && echoes < 8 {
+            Fate::Drop
+        } else {
+            Fate::Deliver
+        }
+    });
+    let a = connect(&mut net, &config());
+    net.run_for(Span::from_secs(300));
+    assert!(net.count(Host::B, ChunkType::ERROR) > 0, "the cookie was stale");
+    assert_eq!(net.a.association(a).expect("it exists").local_addrs(), [wifi(), lte()]);
 }

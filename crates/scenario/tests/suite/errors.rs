@@ -326,3 +326,32 @@ fn changes_and_sweeps() {
     "#);
     insta::assert_snapshot!(sweep("seeds = [1, 2]"), @"bad.toml:20:10: sweep.seeds: `seeds` cannot be swept: it is the same for all points");
 }
+
+#[test]
+fn a_sweep_that_replaces_fields_of_a_table_causes_a_warning() {
+    let warnings = |window: &str, sweep: &str, changes: &[&str]| {
+        let text = format!("{GOOD}{window}\n[sweep]\n{sweep}\n");
+        let changes: Vec<_> = changes.iter().map(|&change| change.to_owned()).collect();
+        let scenario = Scenario::from_text(Path::new("good.toml"), &text, &changes).expect("it is valid");
+        scenario.warnings()
+    };
+    let table = "[flow.sctp]\nwindow = { kind = \"cubic\", beta = 0.8 }";
+    let over_names = "\"flow.upload.sctp.window\" = [\"standard\", \"cubic\"]";
+    let [warning] = &warnings(table, over_names, &[])[..] else {
+        panic!("one warning");
+    };
+    assert!(
+        warning.contains("flow.upload.sctp.window, in which beta is set"),
+        "{warning}"
+    );
+    // The same by --set.
+    let set = "flow.upload.sctp.window.beta=0.8";
+    let window = "[flow.sctp]\nwindow = { kind = \"cubic\" }";
+    assert_eq!(warnings(window, over_names, &[set]).len(), 1);
+    assert_eq!(warnings(window, over_names, &[]), Vec::<String>::new());
+    let over_tables =
+        "\"flow.upload.sctp.window\" = [{ kind = \"cubic\", beta = 0.7 }, { kind = \"cubic\", beta = 0.8 }]";
+    assert_eq!(warnings(table, over_tables, &[]), Vec::<String>::new());
+    let over_a_field = "\"flow.upload.sctp.window.beta\" = [0.7, 0.8]";
+    assert_eq!(warnings(table, over_a_field, &[]), Vec::<String>::new());
+}

@@ -311,10 +311,17 @@ impl Association {
     fn transmit_asconf(&mut self, now: Time, path: PathId) {
         if let Some(pending) = self.agreed.asconf.as_mut().and_then(|state| state.pending.as_mut()) {
             pending.path = path;
-            pending.misplaced |= pending.source().is_some_and(|local| local != self.paths[path].local);
+            let source = pending.source();
+            pending.misplaced |= source.is_some_and(|local| local != self.paths[path].local);
             self.outgoing.drop_asconf();
-            self.outgoing.push(path, Outgoing::Asconf);
-            self.timers.t4 = now + self.paths[path].timeout();
+            if source.is_some() {
+                // The peer finds the association only if AUTH and ASCONF are the first chunks.
+                self.outgoing.push_first(path, Outgoing::Asconf);
+                self.timers.t4 = now + self.source_timeout(path);
+            } else {
+                self.outgoing.push(path, Outgoing::Asconf);
+                self.timers.t4 = now + self.paths[path].timeout();
+            }
         }
     }
 
@@ -328,10 +335,12 @@ impl Association {
         self.trace_timer(ctx, TimerKind::T4Asconf, Some(index));
         if let Some(local) = source {
             // It tests whether the peer sees another address. Its loss does not show that the peer is unreachable.
+            if self.may_change_addresses() && self.is_held() {
+                // Nothing else would end the association.
+                self.paths[index].rtt.back_off();
+                self.count_path_error(ctx, index, true);
+            }
             if self.may_change_addresses() {
-                if self.paths[index].pending {
-                    self.paths[index].rtt.back_off();
-                }
                 let next = self.source_path_again(local);
                 self.transmit_asconf(ctx.now, next);
             }
@@ -407,9 +416,12 @@ impl Association {
         };
         self.timers.t4 = NEVER;
         self.outgoing.drop_asconf();
-        self.errors = 0;
         let sent_on = pending.path;
-        self.paths[sent_on].errors = 0;
+        if pending.source().is_none() {
+            // The answer to a test of a path does not show that data arrives.
+            self.errors = 0;
+            self.paths[sent_on].errors = 0;
+        }
         // Requests after an error that have no response were not executed (RFC 5061 §4.1.2).
         let mut refused_from = usize::MAX;
         let mut outcomes: Vec<Option<Result<(), u16>>> = vec![None; pending.requests.len()];

@@ -6,7 +6,7 @@ use whimbrel_wire::Parameter;
 
 use crate::TransportAddr;
 
-/// Returns the wildcard address of the IP version.
+/// Returns the wildcard address of the IP version of `addr`: 0.0.0.0 or :: (RFC 5061 §4.2.1).
 pub(super) fn wildcard(addr: TransportAddr) -> IpAddr {
     if addr.is_ipv4() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED)
@@ -15,7 +15,7 @@ pub(super) fn wildcard(addr: TransportAddr) -> IpAddr {
     }
 }
 
-/// A change requested by the local user.
+/// One request of an ASCONF: a change of the local addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Request {
     /// Add a local address.
@@ -44,7 +44,7 @@ impl Request {
         }
     }
 
-    /// Returns the order in the ASCONF. Additions come first, so that later requests can refer to them. Removals come
+    /// Returns the rank in the ASCONF: lower ones come first. Additions come first, so that later requests can refer to them. Removals come
     /// last, so that at least one address remains at any time.
     pub(super) fn order(self) -> u8 {
         match self {
@@ -78,21 +78,17 @@ impl Request {
     }
 }
 
-/// Removes the requests of the next ASCONF from the waiting ones: all that name their addresses, or else those that
-/// take the address from one source.
+/// Removes the requests of the next ASCONF from the waiting ones, in their order: those with an explicit address up to the first
+/// one with the wildcard address, or else those with the wildcard address for one local address.
 pub(super) fn take_next(waiting: &mut Vec<Request>) -> Vec<Request> {
-    let first_source = waiting.first().map(|request| request.addr());
-    let by_source = waiting.iter().all(|request| request.is_by_source());
-    let is_next = |request: &Request| {
-        if by_source {
-            Some(request.addr()) == first_source
-        } else {
-            !request.is_by_source()
-        }
+    let Some(&first) = waiting.first() else {
+        return Vec::new();
     };
-    let next = waiting.iter().copied().filter(is_next).collect();
-    waiting.retain(|request| !is_next(request));
-    next
+    let belongs = |request: &Request| {
+        request.is_by_source() == first.is_by_source() && (!first.is_by_source() || request.addr() == first.addr())
+    };
+    let count = waiting.iter().take_while(|request| belongs(request)).count();
+    waiting.drain(..count).collect()
 }
 
 #[cfg(test)]
@@ -108,14 +104,19 @@ mod tests {
         let [a, b, c] = ["10.0.0.1:1", "10.0.1.1:1", "10.0.2.1:1"].map(addr);
         let mut waiting = vec![
             Request::AddSource(a),
-            Request::Add(b),
-            Request::KeepSource(a),
+            Request::PreferSource(a),
             Request::AddSource(c),
+            Request::Add(b),
             Request::Remove(b),
+            Request::KeepSource(c),
         ];
-        assert_eq!(take_next(&mut waiting), [Request::Add(b), Request::Remove(b)]);
-        assert_eq!(take_next(&mut waiting), [Request::AddSource(a), Request::KeepSource(a)]);
+        assert_eq!(
+            take_next(&mut waiting),
+            [Request::AddSource(a), Request::PreferSource(a)]
+        );
         assert_eq!(take_next(&mut waiting), [Request::AddSource(c)]);
+        assert_eq!(take_next(&mut waiting), [Request::Add(b), Request::Remove(b)]);
+        assert_eq!(take_next(&mut waiting), [Request::KeepSource(c)]);
         assert_eq!(take_next(&mut waiting), []);
     }
 }

@@ -1,39 +1,47 @@
 //! Local addresses that a network address translator (NAT) replaces, so that the peer sees other ones (RFC 5061 §4.2.1,
 //! §4.2.2).
 //!
-//! Neither end knows the address that the peer sees. The peer takes it from the source of an ASCONF with the wildcard
-//! address. Such an ASCONF contains no other requests and is sent from the local address that it announces.
+//! This end does not know its address as the peer sees it. The peer takes it from the source of an ASCONF with the wildcard
+//! address (0.0.0.0 or ::). Such an ASCONF has only requests for one local address and is sent from that address. Only a
+//! late retransmission may leave from another one: `misplaced`.
 
 use std::net::IpAddr;
+
+use whimbrel_control::Span;
 
 use super::super::{Association, Context};
 use super::request::Request;
 use crate::config::NEVER;
 use crate::event::Event;
 use crate::path::Path;
-use crate::{PathId, TransportAddr};
+use crate::{PathId, PathState, TransportAddr};
 
-/// Number of times that an ASCONF with the wildcard address is sent from its local address. After that, another path
-/// with an active state ends it, so that it does not delay other requests.
+/// Number of times that an ASCONF with the wildcard address is sent from its local address. After that, it is
+/// retransmitted on another path, if there is one. Otherwise it would delay other requests, because only one ASCONF may
+/// be outstanding (RFC 5061 §5.1). If other requests wait, one time is enough.
 const ATTEMPTS: u32 = 3;
 
-/// Consecutive errors of a path after which the peer may see another source address. The first one is often a loss.
+/// The longest time to wait for an answer to each of these.
+const LONGEST_TEST: Span = Span::from_secs(4);
+
+/// Consecutive errors of a path after which the peer may see another source address. A single error is
+/// often one lost packet.
 const SUSPICIOUS_ERRORS: u32 = 2;
 
 /// Returns whether this is an IPv4 address that is valid only within a network: RFC 1918, RFC 6598 (shared by the
-/// customers of a provider), loopback and link-local addresses.
+/// customers of a provider), and link-local addresses.
 fn is_private(ip: IpAddr) -> bool {
     let IpAddr::V4(ip) = ip.to_canonical() else {
         return false;
     };
     let is_shared = ip.octets()[0] == 100 && ip.octets()[1] & 0xc0 == 64;
-    ip.is_private() || is_shared || ip.is_loopback() || ip.is_link_local()
+    ip.is_private() || is_shared || ip.is_link_local()
 }
 
 impl Association {
-    /// Returns whether the peer sees another address than this local one.
+    /// Returns whether a NAT is assumed to replace this local address.
     pub(in super::super) fn is_translated(&self, local: TransportAddr) -> bool {
-        // The end that was called can be reached at its address.
+        // The end that accepted the association can be reached at its address.
         !self.ends.accepted
             && self.config.address_translation.unwrap_or_else(|| {
                 let is_public = |ip: IpAddr| ip.to_canonical().is_ipv4() && !is_private(ip);
@@ -41,8 +49,8 @@ impl Association {
             })
     }
 
-    /// Returns the local addresses for the INIT to list. If the list is complete, a single address is omitted (RFC 9260
-    /// §5.1.2 A).
+    /// Returns the addresses that the INIT lists: the local ones that are not translated; none if there is only one local
+    /// address (RFC 9260 §5.1.2 A).
     pub(in super::super) fn listed_addresses(&self) -> Vec<TransportAddr> {
         let local = &self.ends.local_addrs;
         let listed: Vec<_> = local
@@ -53,13 +61,19 @@ impl Association {
         if local.len() == 1 { Vec::new() } else { listed }
     }
 
-    /// The handshake has used this local address. The peer does not know the other translated ones yet: removes them from
-    /// the local addresses and from the paths, and returns them.
+    /// Removes the translated addresses from the local addresses and from the paths, except the one that the handshake used.
+    /// The peer does not know them yet. Returns them.
     pub(in super::super) fn hide_translated(&mut self, used: TransportAddr) -> Vec<TransportAddr> {
+        // A second INIT ACK finds those that the first one has hidden.
+        let earlier = self
+            .agreed
+            .asconf
+            .as_mut()
+            .map(|state| core::mem::take(&mut state.hidden));
         let is_hidden = |addr: &TransportAddr| *addr != used && self.is_translated(*addr);
         let (hidden, known): (Vec<_>, Vec<_>) = self.ends.local_addrs.iter().partition(|addr| is_hidden(addr));
         if hidden.is_empty() || known.is_empty() {
-            return Vec::new();
+            return earlier.unwrap_or_default();
         }
         self.ends.local_addrs = known.into();
         for index in self.paths.ids() {
@@ -76,7 +90,8 @@ impl Association {
                 _ => self.paths[index].removed = true,
             }
         }
-        hidden
+        let earlier = earlier.into_iter().flatten().filter(|addr| !hidden.contains(addr));
+        earlier.chain(hidden.iter().copied()).collect()
     }
 
     /// Stores the local addresses that the INIT did not list until the association is established.
@@ -86,7 +101,7 @@ impl Association {
         }
     }
 
-    /// The association is established: asks the peer to add the local addresses that the INIT did not list.
+    /// Asks the peer to add the local addresses that the INIT did not list. To be called when the association is established.
     pub(in super::super) fn announce_hidden(&mut self, ctx: &mut Context<'_>) {
         let Some(state) = self.agreed.asconf.as_mut() else {
             return;
@@ -114,8 +129,7 @@ impl Association {
         }
     }
 
-    /// Asks the peer to add the source address of packets from this local address, and to remove all other addresses if
-    /// this end has no other local address.
+    /// Asks the peer to add the source address of packets from this local address.
     pub(super) fn ask_for_source(&mut self, ctx: &mut Context<'_>, local: TransportAddr) {
         let Some(state) = self.agreed.asconf.as_ref() else {
             return;
@@ -123,42 +137,49 @@ impl Association {
         if !self.may_change_addresses() || state.requests().any(|r| r == Request::AddSource(local)) {
             return;
         }
-        let has_requests = state.requests().next().is_some();
-        let mut in_use = self.paths.iter().filter(|path| path.in_use());
-        let is_only = in_use.next().is_some_and(|path| path.local == local) && in_use.next().is_none() && !has_requests;
         self.ask_peer(ctx, Request::AddSource(local));
-        if is_only {
-            self.ask_peer(ctx, Request::KeepSource(local));
-        }
     }
 
-    /// Removes a local address that the peer does not know by name. `after`: the local addresses, this one included, when all
-    /// requests have been fulfilled. If one other remains, the peer is asked to remove all others. If several remain, the
-    /// peer notices the failure itself.
+    /// Removes a translated local address. `after`: the local addresses once the outstanding requests have succeeded, this one
+    /// included. If one other remains, asks the peer to keep only that one (RFC 5061 §4.2.2). If several remain, the peer
+    /// detects the failure of the path itself (RFC 9260 §8.2).
     pub(super) fn remove_translated(&mut self, ctx: &mut Context<'_>, addr: TransportAddr, after: &[TransportAddr]) {
         if let Some(state) = self.agreed.asconf.as_mut() {
             state.announced.retain(|known| *known != addr);
             state.waiting.retain(|request| request.addr() != addr);
+            if let Some(pending) = &mut state.pending
+                && pending.source() == Some(addr)
+            {
+                // Its outcome does not matter any more.
+                pending.requests.clear();
+            }
         }
         self.user.events.push_back(Event::LocalAddressRemoved { addr });
         let mut rest = after.iter().copied().filter(|other| *other != addr);
         if let (Some(last), None) = (rest.next(), rest.next()) {
-            self.ask_peer(ctx, Request::AddSource(last));
+            self.ask_for_source(ctx, last);
             self.ask_peer(ctx, Request::KeepSource(last));
         }
+        self.send_asconf(ctx);
     }
 
-    /// A path does not respond. A translator may have lost its state, so that the peer sees another source address and
-    /// discards the packets.
+    /// Asks for the source address again if the path has [`SUSPICIOUS_ERRORS`]. A NAT may have assigned another public
+    /// address, so that the peer discards the packets.
     pub(in super::super) fn suspect_translation(&mut self, ctx: &mut Context<'_>, index: PathId) {
         let path = &self.paths[index];
-        let may_be = !self.ends.accepted && self.config.address_translation != Some(false);
-        if may_be && path.errors >= SUSPICIOUS_ERRORS && path.in_use() {
-            self.ask_for_source(ctx, path.local);
+        let (local, errors) = (path.local, path.errors);
+        let may_change = match self.config.address_translation {
+            Some(is_translated) => is_translated,
+            None => is_private(local.ip()),
+        };
+        // Later, once per heartbeat of a path that has failed.
+        let is_time = errors == SUSPICIOUS_ERRORS || errors > self.config.path_max_retrans;
+        if may_change && is_time && path.in_use() && !self.ends.accepted {
+            self.ask_for_source(ctx, local);
         }
     }
 
-    /// The timer of a path from a local address that the peer does not know expired: asks the peer again.
+    /// Repeats the request for a path whose local address the peer has not added, when its timer expires.
     pub(in super::super) fn retry_pending_path(&mut self, ctx: &mut Context<'_>, index: PathId) {
         let path = &mut self.paths[index];
         path.heartbeat.timer = NEVER;
@@ -168,8 +189,7 @@ impl Association {
         }
     }
 
-    /// Returns the path for an ASCONF that must be sent from this local address: the one that has failed, if there are
-    /// several.
+    /// Returns the path from this local address with the most consecutive errors, for an ASCONF that must be sent from there.
     pub(super) fn path_from(&self, local: TransportAddr) -> Option<PathId> {
         let all = self.paths.numbered();
         all.filter(|(_, path)| path.local == local && !path.removed)
@@ -179,20 +199,40 @@ impl Association {
 
     /// Returns the path for the retransmission of an ASCONF that must be sent from this local address.
     pub(super) fn source_path_again(&self, local: TransportAddr) -> PathId {
-        let pending = self.agreed.asconf.as_ref().and_then(|state| state.pending.as_ref());
-        let is_late = pending.is_some_and(|pending| pending.attempts >= ATTEMPTS);
-        // From another source, the removal of all other addresses would remove this one.
-        let stays = pending.is_some_and(|pending| pending.requests.contains(&Request::KeepSource(local)));
-        let works = |path: &Path| path.is_active() && path.confirmed && (path.local == local || !stays);
-        let other = self.control_path(self.choice.sending, false, works);
+        let state = self.agreed.asconf.as_deref();
+        let pending = state.and_then(|state| state.pending.as_ref());
+        let others_wait = state.is_some_and(|state| !state.waiting.is_empty());
+        let is_late = others_wait || pending.is_some_and(|pending| pending.attempts >= ATTEMPTS);
         let own = self.path_from(local);
+        // From another address that the peer knows, the removal of all other addresses would remove this one. From one that
+        // it does not know, it is refused.
+        let keeps = pending.is_some_and(|pending| pending.requests.contains(&Request::KeepSource(local)));
+        let tried = own.map(|index| (self.paths[index].local, self.paths[index].remote));
+        let works = |path: &Path| {
+            let is_known = path.is_active() && path.confirmed && !(keeps && path.local != local);
+            Some((path.local, path.remote)) != tried && (is_known || path.pending && !path.removed)
+        };
+        let other = self.control_path(self.choice.sending, false, works);
         own.filter(|_| !is_late || other.is_none())
             .or(other)
             .unwrap_or(self.choice.sending)
     }
 
-    /// The peer has added the source address of packets from this local address. `answered`: the path of the ASCONF, if the
-    /// ASCONF-ACK arrived there. If the ASCONF was `misplaced`, it has added another one and is asked again later.
+    /// Returns the time to wait for the answer to an ASCONF with the wildcard address. While it tests a path that has failed
+    /// and backed off, it is short.
+    pub(super) fn source_timeout(&self, path: PathId) -> Span {
+        let pending = self.agreed.asconf.as_ref().and_then(|state| state.pending.as_ref());
+        let timeout = self.paths[path].timeout();
+        if pending.is_some_and(|pending| pending.attempts < ATTEMPTS) {
+            timeout.min(LONGEST_TEST)
+        } else {
+            timeout
+        }
+    }
+
+    /// Handles the success of `AddSource`. `answered`: the path of the ASCONF, if the ASCONF-ACK arrived there. If the ASCONF was
+    /// `misplaced`, the peer has added the source address of another local address. The request is repeated after the heartbeat
+    /// interval.
     pub(super) fn settle_source(
         &mut self,
         ctx: &mut Context<'_>,
@@ -204,19 +244,16 @@ impl Association {
             return;
         };
         let is_known = state.announced.contains(&addr);
+        let has_path = self.paths.iter().any(|path| path.local == addr && !path.removed);
+        if !is_known && !has_path {
+            // The peer has removed the address to which the path led.
+            self.add_candidate_path(ctx, addr);
+        }
         if !misplaced && !is_known {
             self.settle_addition(ctx, addr, answered);
         } else if !misplaced {
-            for index in self.paths.ids() {
-                if answered == Some(index) {
-                    self.path_answered(ctx, index);
-                }
-                let path = &mut self.paths[index];
-                if path.local == addr && path.in_use() {
-                    path.heartbeat.requested = true;
-                    path.heartbeat.timer = ctx.now;
-                }
-            }
+            self.try_again(ctx, addr);
+            self.keep_source(ctx, addr);
         } else if !is_known {
             let interval = self.path_hb_interval();
             let interval = if interval.is_zero() {
@@ -229,6 +266,34 @@ impl Association {
                     path.heartbeat.timer = ctx.now + interval;
                 }
             }
+        }
+    }
+
+    /// Uses the paths from a local address again that did not answer: data is retransmitted now, and a path without data is
+    /// probed. The errors of the paths remain until it is acknowledged.
+    fn try_again(&mut self, ctx: &mut Context<'_>, addr: TransportAddr) {
+        for path in self.paths.iter_mut() {
+            if path.local != addr || !path.in_use() || path.errors == 0 {
+                continue;
+            }
+            if path.t3 != NEVER {
+                path.t3 = ctx.now;
+            } else if path.state != PathState::Active {
+                path.heartbeat.pending = None;
+                path.heartbeat.requested = true;
+                path.heartbeat.timer = ctx.now;
+            }
+        }
+    }
+
+    /// Asks the peer to remove the earlier addresses of this end if it has only this local address.
+    fn keep_source(&mut self, ctx: &mut Context<'_>, addr: TransportAddr) {
+        let Some(state) = self.agreed.asconf.as_ref() else {
+            return;
+        };
+        let is_only = state.announced == [addr] && !self.paths.iter().any(|path| path.pending && !path.removed);
+        if is_only && self.is_translated(addr) && state.waiting.is_empty() {
+            self.ask_peer(ctx, Request::KeepSource(addr));
         }
     }
 }
@@ -246,7 +311,6 @@ mod tests {
             "192.168.1.20",
             "100.64.0.1",
             "100.127.255.254",
-            "127.0.0.1",
         ] {
             assert!(is_private(text.parse().expect("an address")), "{text}");
             assert!(
@@ -262,6 +326,7 @@ mod tests {
             "100.128.0.1",
             "203.0.113.1",
             "fd00::1",
+            "127.0.0.1",
         ] {
             assert!(!is_private(text.parse().expect("an address")), "{text}");
         }
