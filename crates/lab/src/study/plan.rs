@@ -141,18 +141,16 @@ impl Study {
                 Some(whole) => whole.points.extend(points),
                 None => {
                     let points = points.collect();
-                    let axes = axes.iter().map(|axis| axis.entry.name.clone()).chain(scenario.axes);
-                    whole = Some(Scenario {
-                        axes: axes.collect(),
-                        points,
-                        record: Record {
-                            series: Recorded::None,
-                            events: Recorded::None,
-                            packets: Recorded::None,
-                            ..scenario.record
-                        },
-                        ..scenario
-                    });
+                    let axes = axes.iter().map(|axis| axis.entry.name.clone());
+                    let first = whole.insert(scenario);
+                    first.axes = axes.chain(std::mem::take(&mut first.axes)).collect();
+                    first.points = points;
+                    first.record = Record {
+                        series: Recorded::None,
+                        events: Recorded::None,
+                        packets: Recorded::None,
+                        ..first.record
+                    };
                 }
             }
         }
