@@ -220,6 +220,18 @@ def test_result_that_cannot_be_fetched_fails_after_some_times(small, client, tmp
     assert failure["run"] == 4 and "could not be fetched 3 times: OSError: the worker does not answer" in failure["message"]
 
 
+def test_scheduler_that_is_lost_while_tasks_are_submitted_is_named(small, client, tmp_path, monkeypatch):
+    from distributed.client import ClosedClientError
+
+    def submit(*_arguments, **_options):
+        monkeypatch.setattr(client, "status", "closed")
+        raise ClosedClientError("Client is closed. Can't send update-graph message.")
+
+    monkeypatch.setattr(client, "submit", submit)
+    with pytest.raises(SweepError, match="the scheduler is lost\n  0 of 6 runs are complete"):
+        whimbrel.sweep(small, out=tmp_path / "out", scheduler=client, progress=False)
+
+
 def test_partition_is_written_while_no_run_arrives(small, tmp_path, monkeypatch):
     from whimbrel.cluster import _partitions
 

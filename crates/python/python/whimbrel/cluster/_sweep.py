@@ -290,7 +290,15 @@ class Loop:
             self.submit([number])
 
     def submit(self, numbers: list[int]) -> None:
-        future = self.client.submit(run_batch, self.spec, numbers, pure=False, retries=0)
+        try:
+            future = self.client.submit(run_batch, self.spec, numbers, pure=False, retries=0)
+        except Exception:
+            if self.client.status == "running":
+                raise
+            # The client has given up the scheduler since the last look.
+            self.again(numbers)
+            self.wait_for_scheduler()
+            return
         self.active[future] = numbers
         future.add_done_callback(self.arrived.put)
 
