@@ -24,8 +24,8 @@ pub(crate) fn warnings(scenario: &Scenario) -> Vec<String> {
 
 fn lost_fields((axis, fields): &(String, Vec<String>)) -> String {
     format!(
-        "sweep.\"{axis}\": each value replaces the whole table {axis}, in which {} set\n  hint: sweep over complete tables, such as \
-         {{ kind = \"cubic\", beta = 0.8 }}, or over one field of the table",
+        "sweep.\"{axis}\": each value replaces the whole table {axis}, in which {} set\n  hint: repeat what \
+         shall remain in each value, as a table with its kind, or sweep over one field of the table",
         match fields.as_slice() {
             [one] => format!("{one} is"),
             several => format!("{} are", several.join(", ")),

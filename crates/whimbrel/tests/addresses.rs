@@ -411,7 +411,7 @@ fn a_full_send_buffer_costs_no_processor_time_after_an_icmp_error() {
     });
 }
 
-/// A network address translator: passes the datagrams that arrive at 203.0.113.1 on to the server at 203.0.113.2, from a public address for
+/// A NAT: passes the datagrams that arrive at 203.0.113.1 on to the server at 203.0.113.2, from a public address for
 /// each private source.
 fn translate(front: &std::net::UdpSocket, server: SocketAddr, stop: &AtomicBool) {
     let mut sources: Vec<(SocketAddr, std::net::UdpSocket)> = Vec::new();
@@ -438,7 +438,7 @@ fn translate(front: &std::net::UdpSocket, server: SocketAddr, stop: &AtomicBool)
 }
 
 #[test]
-fn two_private_addresses_reach_a_server_through_translators() {
+fn two_private_addresses_reach_a_server_through_nats() {
     whimbrel_testkit::needs!(whimbrel_testkit::namespaces());
     in_namespace(|| async {
         for public in ["203.0.113.1", "203.0.113.2", "198.51.100.1", "198.51.100.2"] {
@@ -453,7 +453,7 @@ fn two_private_addresses_reach_a_server_through_translators() {
         let peers = [front.local_addr().unwrap()];
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
-        let translator = std::thread::spawn(move || translate(&front, server, &stopped));
+        let nat = std::thread::spawn(move || translate(&front, server, &stopped));
 
         let local = ["192.168.1.20:0", "10.155.3.7:0"].map(|local| local.parse().unwrap());
         let mut config = StackConfig::local(local);
@@ -467,9 +467,9 @@ fn two_private_addresses_reach_a_server_through_translators() {
             }
         };
         timeout(PATIENCE, both).await.expect("the second address is added");
-        client.send(Message::new(0, "over a translator")).await.unwrap();
+        client.send(Message::new(0, "over a NAT")).await.unwrap();
         let message = timeout(PATIENCE, accepted.recv()).await.unwrap().unwrap().unwrap();
-        assert_eq!(&message.data[..], b"over a translator");
+        assert_eq!(&message.data[..], b"over a NAT");
         let mut remotes: Vec<_> = accepted
             .paths()
             .iter()
@@ -478,6 +478,6 @@ fn two_private_addresses_reach_a_server_through_translators() {
         remotes.sort();
         assert_eq!(remotes, ["198.51.100.1", "198.51.100.2"]);
         stop.store(true, Ordering::Relaxed);
-        translator.join().unwrap();
+        nat.join().unwrap();
     });
 }

@@ -349,7 +349,7 @@ impl Association {
 
     /// After the removal of paths, selects a primary path and a sending path among the remaining ones, and moves queued
     /// chunks there.
-    fn choose_other_path(&mut self, ctx: &mut Context<'_>) {
+    pub(super) fn choose_other_path(&mut self, ctx: &mut Context<'_>) {
         let best = |association: &Association| {
             let rank = |path: &Path| match path.state {
                 _ if path.removed => None,

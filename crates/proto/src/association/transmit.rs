@@ -213,8 +213,6 @@ impl Association {
             }
             let Some(chunk) = self.outgoing.take(place) else { break };
             match chunk {
-                // It was withdrawn.
-                Outgoing::Asconf if self.asconf_len() == 0 => {}
                 Outgoing::Init { preserve_ms } => {
                     self.push_init(ctx, packet, preserve_ms);
                     return true;

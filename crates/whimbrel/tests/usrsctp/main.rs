@@ -332,7 +332,7 @@ async fn their_server_follows_us_to_another_address() {
     follow_us(false).await;
 }
 
-// RFC 5061 §4.2.1, §4.2.2: the same with wildcard addresses, as behind a network address translator.
+// RFC 5061 §4.2.1, §4.2.2: the same with wildcard addresses, as behind a NAT.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn their_server_takes_the_source_address() {
     needs!(peer::installed());

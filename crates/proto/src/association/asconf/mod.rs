@@ -199,21 +199,22 @@ impl Association {
         Ok(())
     }
 
-    /// Withdraws the addition of an address before the peer has been asked. Returns false if the request has been sent.
+    /// Withdraws the addition of an address before the peer has been asked. Returns false if the request has been sent. The caller
+    /// sends the other requests, which may have been in the same ASCONF.
     fn withdraw(&mut self, addr: TransportAddr) -> bool {
         let Some(state) = &mut self.agreed.asconf else {
             return false;
         };
         state.recall();
+        if state.pending.is_none() {
+            self.timers.t4 = NEVER;
+            self.outgoing.drop_asconf();
+        }
         let adds = [Request::Add(addr), Request::AddSource(addr)];
         if state.announced.contains(&addr) || !state.waiting.iter().any(|request| adds.contains(request)) {
             return false;
         }
         state.waiting.retain(|request| request.addr() != addr);
-        if state.pending.is_none() {
-            self.timers.t4 = NEVER;
-            self.outgoing.drop_asconf();
-        }
         true
     }
 
@@ -260,8 +261,8 @@ impl Association {
         let mut requests = take_next(&mut state.waiting);
         requests.sort_by_key(|request| request.order());
         let mut parameters = Vec::new();
-        // RFC 5061 §4.1.1: an address that the peer knows. It may be the one to be removed. If a translator changes it, the
-        // wildcard address, with which the peer looks for the verification tag.
+        // RFC 5061 §4.1.1: an address that the peer knows. It may be the one to be removed. If a NAT changes it, the
+        // wildcard address: the peer then looks for the Verification Tag.
         let leaves = |addr: &TransportAddr| requests.contains(&Request::Remove(*addr));
         let known = state.announced.iter().find(|addr| !leaves(addr));
         let known = known.or(state.announced.first()).copied();

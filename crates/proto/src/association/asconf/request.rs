@@ -93,15 +93,12 @@ pub(super) fn take_next(waiting: &mut Vec<Request>) -> Vec<Request> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::testing::addr;
     use super::*;
-
-    fn addr(text: &str) -> TransportAddr {
-        text.parse().expect("an address")
-    }
 
     #[test]
     fn requests_by_source_are_sent_alone() {
-        let [a, b, c] = ["10.0.0.1:1", "10.0.1.1:1", "10.0.2.1:1"].map(addr);
+        let [a, b, c] = [1, 2, 3].map(addr);
         let mut waiting = vec![
             Request::AddSource(a),
             Request::PreferSource(a),

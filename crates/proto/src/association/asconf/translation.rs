@@ -251,6 +251,9 @@ impl Association {
         }
         if !misplaced && !is_known {
             self.settle_addition(ctx, addr, answered);
+            if let Some(index) = answered {
+                self.replace_double(ctx, index);
+            }
         } else if !misplaced {
             self.try_again(ctx, addr);
             self.keep_source(ctx, addr);
@@ -269,15 +272,31 @@ impl Association {
         }
     }
 
+    /// The handshake has reached all addresses of the peer from one local address. A path from another local address to one of
+    /// them replaces the first one there, so that no network has two windows.
+    fn replace_double(&mut self, ctx: &mut Context<'_>, new: PathId) {
+        let remote = self.paths[new].remote;
+        let in_use = || self.paths.numbered().filter(|(_, path)| path.in_use());
+        let from = |local: TransportAddr| in_use().filter(move |(_, path)| path.local == local).count();
+        let double = in_use().find(|&(index, path)| index != new && path.remote == remote && from(path.local) > 1);
+        if let Some((index, _)) = double {
+            self.retire_path(ctx, index);
+            self.choose_other_path(ctx);
+        }
+    }
+
     /// Uses the paths from a local address again that did not answer: data is retransmitted now, and a path without data is
-    /// probed. The errors of the paths remain until it is acknowledged.
+    /// probed. The errors of the paths remain until data or a heartbeat is acknowledged.
     fn try_again(&mut self, ctx: &mut Context<'_>, addr: TransportAddr) {
         for path in self.paths.iter_mut() {
             if path.local != addr || !path.in_use() || path.errors == 0 {
                 continue;
             }
             if path.t3 != NEVER {
-                path.t3 = ctx.now;
+                // Once the path has failed, its timeouts keep their distance: they count until the association ends.
+                if path.errors <= self.config.path_max_retrans {
+                    path.t3 = ctx.now;
+                }
             } else if path.state != PathState::Active {
                 path.heartbeat.pending = None;
                 path.heartbeat.requested = true;

@@ -110,8 +110,8 @@ pub struct Net {
     /// One-way delay.
     pub delay: Span,
     pub filter: Filter,
-    /// Translators in front of A: the source addresses that B sees, by A's addresses. If there are any, nothing else reaches A.
-    pub translators: BTreeMap<TransportAddr, TransportAddr>,
+    /// NATs in front of A: the source addresses that B sees, by A's addresses. If there are any, nothing else reaches A.
+    pub nats: BTreeMap<TransportAddr, TransportAddr>,
     /// Reads messages as soon as they are ready.
     pub auto_read: bool,
     /// Events in the order of their arrival, by host.
@@ -169,7 +169,7 @@ impl Net {
             b: endpoint(Host::B, paths, config, seed),
             delay: Span::from_millis(10),
             filter: Box::new(|_| Fate::Deliver),
-            translators: BTreeMap::new(),
+            nats: BTreeMap::new(),
             auto_read: true,
             events: BTreeMap::new(),
             messages: BTreeMap::new(),
@@ -320,20 +320,20 @@ impl Net {
         }
     }
 
-    /// Returns the addresses of a packet behind the translators, or `None` if it does not reach A.
+    /// Returns the addresses of a packet behind the NATs, or `None` if it does not reach A.
     fn translate(
         &self,
         from: Host,
         source: TransportAddr,
         to: TransportAddr,
     ) -> Option<(TransportAddr, TransportAddr)> {
-        if self.translators.is_empty() {
+        if self.nats.is_empty() {
             return Some((source, to));
         }
         match from {
-            Host::A => Some((*self.translators.get(&source)?, to)),
+            Host::A => Some((*self.nats.get(&source)?, to)),
             Host::B => {
-                let mut all = self.translators.iter();
+                let mut all = self.nats.iter();
                 Some((source, *all.find(|(_, public)| **public == to)?.0))
             }
         }
