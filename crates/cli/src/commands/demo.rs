@@ -78,7 +78,10 @@ fn guide(folder: &Path) -> String {
     let files = [
         ("results.csv, results.parquet", "a row for each run and flow"),
         ("links.csv", "what each link carried"),
-        ("runs.jsonl", "all values of each run, for `show`, `merge` and `run --resume`"),
+        (
+            "runs.jsonl",
+            "all values of each run, for `show`, `merge` and `run --resume`",
+        ),
         ("manifest.json", "everything needed to repeat the runs"),
         ("runs/SCHEME/seed-1/", "the first run of each scheme:"),
         (
