@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// It holds no results.
-    #[error("{} holds no results\n  hint: name a folder that `run --out`, `study run --out` or `demo` has written", .0.display())]
+    #[error("{} holds no results\n  hint: name a folder that `run --out`, `study run --out`, `demo` or `--record` has written", .0.display())]
     NoResults(PathBuf),
     /// A file of it cannot be read, or is not what its name says.
     #[error("{}: {reason}", path.display())]

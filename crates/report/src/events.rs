@@ -65,6 +65,16 @@ struct Data<'e> {
     destination: Cow<'e, str>,
     #[serde(borrow)]
     next_hop: Cow<'e, str>,
+    ssthresh: Option<f64>,
+    bytes_in_flight: f64,
+    latest_rtt: Option<f64>,
+    smoothed_rtt: f64,
+    retransmission_timeout: f64,
+    #[serde(borrow)]
+    local: Cow<'e, str>,
+    #[serde(borrow)]
+    remote: Cow<'e, str>,
+    unix_ms: f64,
 }
 
 /// A flow's end, by the numbers of flow and node in [`Events::words`].
@@ -123,6 +133,8 @@ pub(crate) enum Truth {
     Congestion = 1,
     /// Anything else did.
     Transmission = 2,
+    /// Nobody knows: the network was a real one.
+    Unknown = 3,
 }
 
 /// A packet that the network dropped.
@@ -176,6 +188,43 @@ pub(crate) struct Frame {
     pub(crate) lost: usize,
 }
 
+/// The congestion control of a path after it has changed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Window {
+    pub(crate) at: i64,
+    pub(crate) end: End,
+    pub(crate) path: u32,
+    /// Bytes, as the other two.
+    pub(crate) cwnd: f64,
+    /// None before the first reduction.
+    pub(crate) ssthresh: Option<f64>,
+    pub(crate) flight: f64,
+}
+
+/// A measured round-trip time, in milliseconds, and what follows from it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct RoundTrip {
+    pub(crate) at: i64,
+    pub(crate) end: End,
+    pub(crate) path: u32,
+    pub(crate) sample: f64,
+    pub(crate) smoothed: f64,
+    pub(crate) timeout: f64,
+}
+
+/// What `--record` says about a live transfer as a whole.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    /// When time 0 was, in milliseconds since 1970.
+    pub(crate) began: f64,
+    /// What to add to the times of each node, in nanoseconds.
+    shifts: BTreeMap<usize, i64>,
+    pub(crate) windows: Vec<Window>,
+    pub(crate) round_trips: Vec<RoundTrip>,
+    /// The addresses of both ends of each path.
+    pub(crate) paths: BTreeMap<(End, u32), String>,
+}
+
 /// Events of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
@@ -191,7 +240,12 @@ pub(crate) struct Events {
     pub(crate) frames: Vec<Frame>,
     /// Whether the file has more lines than are read.
     pub(crate) cut: bool,
+    /// Only of a live transfer.
+    pub(crate) live: Option<Live>,
 }
+
+/// The `ssthresh` of an event that stands for "none yet".
+const UNLIMITED: f64 = i64::MAX as f64;
 
 impl Events {
     /// Reads a file. A line that is cut off is left out.
@@ -217,11 +271,26 @@ impl Events {
     }
 
     fn take(&mut self, event: &Event<'_>) {
-        let at = nanos(event.time);
-        let end = (self.words.number(&event.flow), self.words.number(&event.node));
+        let mut at = nanos(event.time);
+        let node = self.words.number(&event.node);
         let data = &event.data;
         let (group, name) = event.name.split_once(':').unwrap_or(("", &event.name));
+        if (group, name) == ("recording", "started") {
+            return self.started(event.time, node, data.unix_ms);
+        }
+        let flow = match &self.live {
+            None => self.words.number(&event.flow),
+            Some(live) => {
+                at += live.shifts.get(&node).copied().unwrap_or(0);
+                // Each node numbers its associations from 0.
+                self.words
+                    .number(&format!("association {} of {}", event.flow, event.node))
+            }
+        };
+        let end = (flow, node);
         match (group, name) {
+            ("recovery", "metrics_updated") => self.measured(at, end, data),
+            ("connectivity", "path_assigned") => self.assigned(end, data),
             ("transport", _) => self.transport(at, end, name, data),
             ("connectivity" | "routing", _) | ("recovery", "mode_updated" | "timer_expired") => {
                 self.change(at, end, name, data);
@@ -230,6 +299,47 @@ impl Events {
             ("network", "packet_dropped") => self.drop(at, end, data),
             ("radio", _) => self.frame(at, data),
             _ => {}
+        }
+    }
+
+    /// A node of a live transfer begins to record: its clock showed `time` milliseconds at `unix_ms` since 1970.
+    fn started(&mut self, time: f64, node: usize, unix_ms: f64) {
+        let began = unix_ms - time;
+        let live = self.live.get_or_insert_with(|| Live {
+            began,
+            ..Live::default()
+        });
+        live.shifts.insert(node, nanos(began - live.began));
+    }
+
+    /// A window or a round-trip time of a live transfer. Of a simulated run they are in the series.
+    fn measured(&mut self, at: i64, end: End, data: &Data<'_>) {
+        let Some(live) = &mut self.live else { return };
+        let path = data.path.unwrap_or(0);
+        match data.latest_rtt {
+            Some(sample) => live.round_trips.push(RoundTrip {
+                at,
+                end,
+                path,
+                sample,
+                smoothed: data.smoothed_rtt,
+                timeout: data.retransmission_timeout,
+            }),
+            None => live.windows.push(Window {
+                at,
+                end,
+                path,
+                cwnd: data.congestion_window,
+                ssthresh: data.ssthresh.filter(|bytes| *bytes < UNLIMITED),
+                flight: data.bytes_in_flight,
+            }),
+        }
+    }
+
+    fn assigned(&mut self, end: End, data: &Data<'_>) {
+        if let (Some(live), Some(path)) = (&mut self.live, data.path) {
+            live.paths
+                .insert((end, path), format!("{} to {}", data.local, data.remote));
         }
     }
 
@@ -351,6 +461,18 @@ impl Events {
 
     /// Finds out which chunks were in the packets that the network dropped, and whether the sender judged rightly.
     fn settle(&mut self) {
+        if let Some(live) = &mut self.live {
+            // Several nodes write by turns.
+            live.windows.sort_by_key(|event| event.at);
+            live.round_trips.sort_by_key(|event| event.at);
+            self.sent.sort_by_key(|event| event.at);
+            self.acked.sort_by_key(|event| event.at);
+            self.lost.sort_by_key(|event| event.at);
+            self.judged.sort_by_key(|event| event.at);
+            self.changes.sort_by_key(|event| event.at);
+            self.judged.iter_mut().for_each(|judged| judged.truth = Truth::Unknown);
+            return;
+        }
         let mut sent: BTreeMap<(usize, u32, i64), Vec<usize>> = BTreeMap::new();
         for (place, chunk) in self.sent.iter().enumerate() {
             sent.entry((chunk.end.0, chunk.tsn, chunk.at)).or_default().push(place);
@@ -396,6 +518,7 @@ impl Events {
     pub(crate) fn is_wrong(&self, judged: &Judged) -> bool {
         let verdict = self.words.list()[judged.verdict].as_str();
         match judged.truth {
+            Truth::Unknown => false,
             Truth::Arrived => true,
             Truth::Congestion => verdict == "transmission",
             Truth::Transmission => verdict == "congestion",

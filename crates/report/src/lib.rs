@@ -1,5 +1,5 @@
-//! Reports of results: what `run --out`, `study run --out` and `demo` wrote, as one HTML file without anything to load, and as static
-//! figures.
+//! Reports of results: what `run --out`, `study run --out` and `demo` wrote, and recordings of live transfers, as one HTML file without
+//! anything to load, and as static figures.
 //!
 //! [`Report::read`] reads a folder, [`Report::html`] makes the page. The page is the bundle of `web/` with the data as JSON and
 //! columns of numbers in Base64 (`columns.rs`).
@@ -7,6 +7,7 @@
 mod columns;
 mod error;
 mod events;
+mod live;
 mod matching;
 mod network;
 mod page;
@@ -24,6 +25,7 @@ use whimbrel_lab::metrics;
 
 use self::columns::Blobs;
 pub use self::error::ReportError;
+use self::live::Recording;
 pub use self::plot::{Format, Plot, PlotOptions};
 use self::results::Results;
 use self::study::Claims;
@@ -38,40 +40,52 @@ pub struct Report {
     study: Option<Claims>,
     /// Each with its folder.
     results: Vec<(PathBuf, Results)>,
+    /// Of live transfers.
+    recordings: Vec<Recording>,
 }
 
 impl Report {
-    /// Reads a folder that `run --out` or `demo` wrote, or the folder of a study that `study run --out` wrote or that the project keeps.
+    /// Reads a folder that `run --out` or `demo` wrote, the folder of a study that `study run --out` wrote or that the project keeps, a folder
+    /// that `--record` wrote during a live transfer, or a folder with several of these.
     ///
     /// # Errors
     /// It holds no results, or a file in it cannot be read.
     pub fn read(folder: &Path) -> Result<Self, ReportError> {
         let study = Claims::read(folder)?;
-        let mut results = Vec::new();
+        let (mut results, mut recordings) = (Vec::new(), Vec::new());
         if folder.join(MANIFEST).is_file() {
             results.push((folder.to_owned(), Results::read(folder, String::new())?));
+        } else if let Some(recording) = Recording::of(folder) {
+            recordings.push(recording);
         } else {
             for inner in folders(folder) {
-                let name = inner.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                results.push((inner.clone(), Results::read(&inner, name)?));
+                if inner.join(MANIFEST).is_file() {
+                    let name = inner.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                    results.push((inner.clone(), Results::read(&inner, name)?));
+                } else {
+                    recordings.extend(Recording::of(&inner));
+                }
             }
         }
-        if study.is_none() && results.is_empty() {
+        if study.is_none() && results.is_empty() && recordings.is_empty() {
             return Err(ReportError::NoResults(folder.to_owned()));
         }
         Ok(Report {
             folder: folder.to_owned(),
             study,
             results,
+            recordings,
         })
     }
 
     /// What it is called.
     pub fn title(&self) -> String {
-        match (&self.study, self.results.first()) {
-            (Some(study), _) => study.title.clone(),
-            (None, Some((_, results))) => results.title(),
-            (None, None) => self.folder.display().to_string(),
+        match (&self.study, self.results.first(), self.recordings.first()) {
+            (Some(study), ..) => study.title.clone(),
+            (None, Some((_, results)), _) => results.title(),
+            (None, None, Some(recording)) if self.recordings.len() == 1 => format!("Live transfer {}", recording.name),
+            (None, None, Some(_)) => "Live transfers".to_owned(),
+            (None, None, None) => self.folder.display().to_string(),
         }
     }
 
@@ -90,7 +104,7 @@ impl Report {
     /// # Errors
     /// A metric or a swept field that there is not, or a file that a run recorded cannot be read.
     pub fn plots(&self, options: &PlotOptions) -> Result<Vec<Plot>, ReportError> {
-        plot::plots(self.study.as_ref(), &self.results, options)
+        plot::plots(self.study.as_ref(), &self.results, &self.recordings, options)
     }
 
     fn data(&self, blobs: &mut Blobs) -> Result<Value, ReportError> {
@@ -102,6 +116,8 @@ impl Report {
             scenario["left_out"] = json!(left_out);
             scenarios.push(scenario);
         }
+        let recordings = self.recordings.iter().map(|recording| recording.json(blobs));
+        let recordings = recordings.collect::<Result<Vec<_>, _>>()?;
         let metrics: Vec<_> = metrics()
             .map(|metric| json!({ "name": metric.name, "label": metric.label, "doc": metric.doc, "quiet": metric.quiet }))
             .collect();
@@ -111,16 +127,17 @@ impl Report {
             "metrics": metrics,
             "study": self.study,
             "scenarios": scenarios,
+            "recordings": recordings,
         }))
     }
 }
 
-/// The folders of scenarios below that of a study, in the order of their names.
+/// The folders below another, in the order of their names.
 fn folders(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten();
     let mut found: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.join(MANIFEST).is_file())
+        .filter(|path| path.is_dir())
         .collect();
     found.sort();
     found

@@ -68,18 +68,24 @@ fn one(results: &Results, run: &Run, files: &Files, blobs: &mut Blobs) -> Result
         .and_then(|scenario| scenario.points.get(run.point));
     let series = files.series.as_deref().map(Series::read).transpose()?;
     let events = files.events.as_deref().map(Events::read).transpose()?;
-    Ok(json!({
-        "name": files.name,
-        "run": run.number,
-        "point": run.point,
-        "seed": run.seed.to_string(),
-        "series": series.as_ref().map(|series| series.json(blobs)),
-        "samples": series.as_ref().map_or(0, Series::len),
-        "events": events.as_ref().map(|events| events_json(events, blobs)),
-        "cut": events.as_ref().is_some_and(|events| events.cut),
-        "network": point.map(|point| network::network(&point.config)),
-        "radios": point.map(|point| network::radio_nodes(&point.config)),
-    }))
+    let mut json = page(&files.name, series.as_ref(), events.as_ref(), blobs);
+    json["run"] = json!(run.number);
+    json["point"] = json!(run.point);
+    json["seed"] = json!(run.seed.to_string());
+    json["network"] = json!(point.map(|point| network::network(&point.config)));
+    json["radios"] = json!(point.map(|point| network::radio_nodes(&point.config)));
+    Ok(json)
+}
+
+/// What the page contains about series and events.
+pub(crate) fn page(name: &str, series: Option<&Series>, events: Option<&Events>, blobs: &mut Blobs) -> Value {
+    json!({
+        "name": name,
+        "series": series.map(|series| series.json(blobs)),
+        "samples": series.map_or(0, Series::len),
+        "events": events.map(|events| events_json(events, blobs)),
+        "cut": events.is_some_and(|events| events.cut),
+    })
 }
 
 /// The columns of a list.

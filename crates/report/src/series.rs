@@ -16,7 +16,7 @@ use crate::error::ReportError;
 const ABOUT: [&str; 7] = ["node", "flow", "side", "path", "path_name", "link", "name"];
 
 /// What a line is about: the cells of the columns [`ABOUT`], empty where there is none.
-type About = [String; ABOUT.len()];
+pub(crate) type About = [String; ABOUT.len()];
 
 /// A value over time.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use whimbrel_control::Time;
+use whimbrel_proto::PathInfo;
 pub use whimbrel_proto::{AssocId, LossRule, TimerKind, TraceEvent, TraceKinds, TraceRecord};
 
 use crate::shared::Shared;
@@ -39,6 +40,13 @@ impl Trace {
         drop(state);
         self.taken.iter().for_each(&mut f);
         self.taken.clear();
+    }
+
+    /// Returns the paths of an association that records name; empty once it is over and forgotten.
+    pub fn paths(&self, association: AssocId) -> Vec<PathInfo> {
+        let state = self.shared.lock();
+        let association = state.endpoint.association(association);
+        association.into_iter().flat_map(|a| a.paths()).collect()
     }
 
     /// Returns the number of records that were lost, because more than the limit waited.

@@ -13,7 +13,7 @@ use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, count, exit, fail, f
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {
-    /// A folder that `run --out`, `study run --out` (with the study's name) or `demo` has written
+    /// A folder that `run --out`, `study run --out` (with the study's name), `demo`, or `--record` of a live transfer has written
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     /// The folder for the figures. Default: the folder plots in DIR

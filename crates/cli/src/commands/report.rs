@@ -7,13 +7,13 @@ use whimbrel_report::Report;
 
 use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, files_json, note, print_json};
 
-/// Write a report of saved results: one HTML file with tables and figures
+/// Write a report of saved results or of a recorded live transfer: one HTML file with tables and figures
 ///
 /// The file also has a summary and a playback of recorded runs. It needs no network, and opens from disk in a browser of 2023 or later.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {
-    /// A folder that `run --out`, `study run --out` (with the study's name) or `demo` has written
+    /// A folder that `run --out`, `study run --out` (with the study's name), `demo`, or `--record` of a live transfer has written
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     /// The file to write. Default: report.html in DIR

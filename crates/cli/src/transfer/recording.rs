@@ -1,5 +1,6 @@
 //! `--record`: the events of all associations, written to a file during a transfer.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -9,8 +10,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::json;
+use whimbrel::PathId;
 use whimbrel::Stack;
-use whimbrel::trace::{Trace, TraceKinds};
+use whimbrel::trace::{AssocId, Trace, TraceKinds};
 use whimbrel_lab::event_line;
 
 use super::console::Console;
@@ -96,37 +98,70 @@ fn start(folder: &Path, console: Console) -> Result<Recording, Failure> {
     })
 }
 
+/// A stack that is recorded.
+struct Recorded {
+    node: String,
+    trace: Trace,
+    /// Paths whose addresses are written.
+    assigned: BTreeSet<(AssocId, PathId)>,
+}
+
+impl Recorded {
+    /// Writes the records since the last call.
+    fn write(&mut self, file: &mut impl Write) -> io::Result<()> {
+        let (mut result, mut new) = (Ok(()), BTreeSet::new());
+        self.trace.drain(|record| {
+            if result.is_ok() {
+                let flow = record.association.map(|id| id.to_string()).unwrap_or_default();
+                result = writeln!(file, "{}", event_line(record, &flow, &self.node));
+            }
+            let path = record.association.zip(record.event.path());
+            new.extend(path.filter(|path| !self.assigned.contains(path)));
+        });
+        result?;
+        for (association, number) in new {
+            let paths = self.trace.paths(association);
+            if let Some(path) = paths.iter().find(|path| path.id == number) {
+                let time = self.trace.now().as_nanos() as f64 / 1e6;
+                let data = json!({ "path": number.0, "local": path.local, "remote": path.remote });
+                let (name, flow) = ("connectivity:path_assigned", association.to_string());
+                let line = json!({ "time": time, "name": name, "flow": flow, "node": self.node, "data": data });
+                writeln!(file, "{line}")?;
+                self.assigned.insert((association, number));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// Writes the records of all traces until no new ones can come.
 fn write(mut file: impl Write, new: &mpsc::Receiver<(String, Trace)>) -> io::Result<()> {
-    let mut traces: Vec<(String, Trace)> = Vec::new();
+    let mut stacks: Vec<Recorded> = Vec::new();
     let (mut over, mut lost) = (Vec::new(), 0);
     loop {
         let is_over = match new.recv_timeout(PERIOD) {
             Ok((node, trace)) => {
                 writeln!(file, "{}", first_line(&node, &trace))?;
-                traces.push((node, trace));
+                stacks.push(Recorded {
+                    node,
+                    trace,
+                    assigned: BTreeSet::new(),
+                });
                 false
             }
             Err(RecvTimeoutError::Timeout) => false,
             Err(RecvTimeoutError::Disconnected) => true,
         };
-        for (node, trace) in &mut traces {
-            over.push(trace.is_over());
-            let mut result = Ok(());
-            trace.drain(|record| {
-                if result.is_ok() {
-                    let flow = record.association.map(|id| id.to_string()).unwrap_or_default();
-                    result = writeln!(file, "{}", event_line(record, &flow, node));
-                }
-            });
-            result?;
+        for stack in &mut stacks {
+            over.push(stack.trace.is_over());
+            stack.write(&mut file)?;
         }
         file.flush()?;
         let mut ended = over.drain(..);
         // A tunnel makes a new stack for each connection.
-        traces.retain(|(_, trace)| {
+        stacks.retain(|stack| {
             let is_over = is_over || ended.next() == Some(true);
-            lost += if is_over { trace.lost() } else { 0 };
+            lost += if is_over { stack.trace.lost() } else { 0 };
             !is_over
         });
         drop(ended);

@@ -50,10 +50,13 @@ pub(crate) enum Host {
     Simulated,
 }
 
+/// The schemes of the cases.
+const SCHEMES: [&str; 5] = ["standard", "cubic", "bbr", "veno-tabe", "multipath"];
+
 /// Returns all cases.
 pub(crate) fn all() -> Vec<Case> {
     let mut cases = Vec::new();
-    for scheme in ["standard", "cubic", "bbr", "veno-tabe", "multipath"] {
+    for scheme in SCHEMES {
         for rtt_ms in [2, 40, 200] {
             for rate_mbps in [10, 100] {
                 for loss in [0.0, 0.01] {
@@ -69,6 +72,15 @@ pub(crate) fn all() -> Vec<Case> {
         }
     }
     cases
+}
+
+/// A third of the cases: four of each scheme, and each path with one scheme at least.
+pub(crate) fn third() -> Vec<Case> {
+    let all = all();
+    let paths = all.len() / SCHEMES.len();
+    let numbered = all.into_iter().enumerate();
+    let taken = numbered.filter(|(number, _)| (number / paths + number % paths).is_multiple_of(3));
+    taken.map(|(_, case)| case).collect()
 }
 
 /// 1 GB over 1 Gbit/s and 100 ms: for optimised builds on a machine that does nothing else.

@@ -188,6 +188,7 @@ fn every_view_opens_and_works_in_a_browser() {
         ("sweep", reported(path, "sweep", SWEEP)),
         ("radio", reported(path, "radio", RADIO)),
         ("study", path.join("study/ye-cwr/report.html")),
+        ("live", live(path)),
     ];
     let mut browser = Command::new(node);
     browser.arg(web.join("test/browser.mjs")).arg(chromium);
@@ -199,6 +200,56 @@ fn every_view_opens_and_works_in_a_browser() {
             stdout(&output).contains(&format!("ok {kind} ")),
             "{kind} was not opened"
         );
+    }
+}
+
+/// The report of a recording with the events of the demo's second run, as a live transfer records them: what the network did is unknown.
+fn live(folder: &Path) -> PathBuf {
+    let mut lines = vec![
+        r#"{"time":2.5,"name":"recording:started","flow":"","node":"client","data":{"unix_ms":1795722172842.827}}"#
+            .to_owned(),
+    ];
+    let events = folder.join("demo/runs/sctp.scheme=multipath/seed-1/events.jsonl");
+    let text = fs::read_to_string(events).expect("events");
+    for line in text.lines() {
+        let mut event: serde_json::Value = serde_json::from_str(line).expect("an event");
+        let name = event["name"].as_str().unwrap_or_default().to_owned();
+        let is_kept = ["transport:tsn_", "recovery:", "connectivity:"]
+            .iter()
+            .any(|part| name.starts_with(part));
+        if is_kept && event["node"] == "phone" {
+            event["node"] = "client".into();
+            event["flow"] = "0".into();
+            lines.push(event.to_string());
+        }
+    }
+    for (path, remote) in [(0, "192.0.2.1:9899"), (1, "198.51.100.1:9899")] {
+        lines.push(format!(
+            r#"{{"time":9,"name":"connectivity:path_assigned","flow":"0","node":"client","data":{{"path":{path},"local":"10.0.0.1:5","remote":"{remote}"}}}}"#
+        ));
+    }
+    let live = folder.join("live");
+    fs::create_dir(&live).expect("a folder");
+    fs::write(live.join("events.jsonl"), lines.join("\n")).expect("writable");
+    let output = whimbrel(folder, &["report", "live", "--quiet"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    live.join("report.html")
+}
+
+#[test]
+fn events_that_are_no_recording_are_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for text in [
+        "",
+        "nonsense\n",
+        "{\"time\":1,\"name\":\"transport:tsn_sent\",\"flow\":\"f\",\"node\":\"a\",\"data\":{}}\n",
+    ] {
+        fs::write(folder.path().join("events.jsonl"), text).expect("writable");
+        for command in ["report", "plot"] {
+            let output = whimbrel(folder.path(), &[command, "."]);
+            assert_eq!(code(&output), 2);
+            assert!(stderr(&output).contains("recording:started"), "{}", stderr(&output));
+        }
     }
 }
 

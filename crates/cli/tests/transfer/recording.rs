@@ -46,6 +46,24 @@ fn both_ends_record_their_events_and_export_reads_them() {
             .output_in_time();
         assert_eq!(exported.status.code(), Some(0), "{}", text(&exported.stderr));
     }
+    let paths: BTreeSet<_> = events(&sent)
+        .iter()
+        .filter(|event| event["name"] == "connectivity:path_assigned")
+        .map(|event| event["data"]["remote"].to_string())
+        .collect();
+    assert_eq!(paths.len(), 2, "both addresses of the server: {paths:?}");
+    for (command, written) in [("report", "report.html"), ("plot", "plots/sent/cwnd.svg")] {
+        let output = std::process::Command::new(super::WHIMBREL)
+            .arg(command)
+            .arg(&sent)
+            .output_in_time();
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+        let made = std::fs::read_to_string(sent.join(written)).unwrap();
+        assert!(
+            made.contains("127.0.0.1:"),
+            "{command} names the paths by their addresses"
+        );
+    }
     let sent_tsns: BTreeSet<_> = events(&sent)
         .iter()
         .filter(|event| event["name"] == "transport:tsn_sent")

@@ -9,7 +9,8 @@ use super::Plot;
 use super::chart::{Across, Chart, Curve, Look};
 use super::scale::Scale;
 use crate::error::ReportError;
-use crate::events::Events;
+use crate::events::{Events, Judged};
+use crate::live::Recording;
 use crate::recorded::Files;
 use crate::results::{Axis, Figures, Points, Results};
 use crate::series::{Line, Series};
@@ -45,7 +46,7 @@ struct OverTime {
     label: &'static str,
 }
 
-const OVER_TIME: [OverTime; 4] = [
+const OVER_TIME: [OverTime; 5] = [
     OverTime {
         file: "cwnd",
         values: &[
@@ -59,6 +60,11 @@ const OVER_TIME: [OverTime; 4] = [
         file: "goodput",
         values: &[("goodput_mbps", "goodput")],
         label: "goodput, Mbit/s",
+    },
+    OverTime {
+        file: "acknowledged",
+        values: &[("acked_mbps", "acknowledged")],
+        label: "acknowledged data, Mbit/s",
     },
     OverTime {
         file: "rtt",
@@ -79,6 +85,7 @@ const MOST_CURVES: usize = 8;
 pub(crate) fn plots(
     study: Option<&Claims>,
     results: &[(std::path::PathBuf, Results)],
+    recordings: &[Recording],
     options: &PlotOptions,
 ) -> Result<Vec<Plot>, ReportError> {
     if let Some(unknown) = options.metrics.iter().find(|name| find_metric(name).is_none()) {
@@ -102,6 +109,10 @@ pub(crate) fn plots(
         if options.metrics.is_empty() {
             recorded_plots(folder, results, &prefix, &mut plots)?;
         }
+    }
+    for recording in recordings {
+        let (events, series) = recording.read()?;
+        run_plots(&recording.name, Some(&series), Some(&events), "", &mut plots);
     }
     Ok(plots)
 }
@@ -337,41 +348,42 @@ fn recorded_plots(folder: &Path, results: &Results, prefix: &str, plots: &mut Ve
     for run in &results.runs {
         let files = Files::of(folder, run);
         let series = files.series.as_deref().map(Series::read).transpose()?;
-        for OverTime { file, values, label } in series.iter().flat_map(|_| OVER_TIME) {
-            let lines = series.iter().flat_map(|series| &series.lines);
-            let mut curves = Vec::new();
-            for (about, line) in lines {
-                let [node, flow, side, path, path_name, link, name] = about;
-                let Some((_, short)) = values.iter().find(|(known, _)| known == name) else {
-                    continue;
-                };
-                if side == "receiver" && !path.is_empty() {
-                    continue;
-                }
-                let mut parts = vec![(*short).to_owned()];
-                parts.extend((!path.is_empty()).then(|| path_name.clone()));
-                parts.extend((!link.is_empty()).then(|| format!("{link} from {node}")));
-                parts.extend((values.len() == 1 && !flow.is_empty()).then(|| flow.clone()));
-                curves.push(Curve {
-                    name: parts.join(" "),
-                    look: Look::Samples,
-                    points: thinned(line),
-                    style: curves.len(),
-                });
-            }
-            curves.truncate(MOST_CURVES);
-            plots.extend(over_time(
-                format!("{prefix}{}/{file}", files.name),
-                label,
-                curves,
-                &files.name,
-            ));
-        }
-        if let Some(events) = &files.events {
-            tsn_plots(&Events::read(events)?, &format!("{prefix}{}", files.name), plots);
-        }
+        let events = files.events.as_deref().map(Events::read).transpose()?;
+        run_plots(&files.name, series.as_ref(), events.as_ref(), prefix, plots);
     }
     Ok(())
+}
+
+/// The figures of one run over time.
+fn run_plots(run: &str, series: Option<&Series>, events: Option<&Events>, prefix: &str, plots: &mut Vec<Plot>) {
+    for OverTime { file, values, label } in series.iter().flat_map(|_| OVER_TIME) {
+        let lines = series.iter().flat_map(|series| &series.lines);
+        let mut curves = Vec::new();
+        for (about, line) in lines {
+            let [node, flow, side, path, path_name, link, name] = about;
+            let Some((_, short)) = values.iter().find(|(known, _)| known == name) else {
+                continue;
+            };
+            if side == "receiver" && !path.is_empty() {
+                continue;
+            }
+            let mut parts = vec![(*short).to_owned()];
+            parts.extend((!path.is_empty()).then(|| path_name.clone()));
+            parts.extend((!link.is_empty()).then(|| format!("{link} from {node}")));
+            parts.extend((values.len() == 1 && !flow.is_empty()).then(|| flow.clone()));
+            curves.push(Curve {
+                name: parts.join(" "),
+                look: Look::Samples,
+                points: thinned(line),
+                style: curves.len(),
+            });
+        }
+        curves.truncate(MOST_CURVES);
+        plots.extend(over_time(format!("{prefix}{run}/{file}"), label, curves, run));
+    }
+    if let Some(events) = events {
+        tsn_plots(events, &format!("{prefix}{run}"), plots);
+    }
 }
 
 /// A figure over time; none without values.
@@ -447,47 +459,50 @@ fn tsn_plots(events: &Events, folder: &str, plots: &mut Vec<Plot>) {
                 .map(|chunk| place(chunk.at, chunk.tsn))
                 .collect()
         };
-        let wrong = events
-            .judged
-            .iter()
-            .filter(|judged| judged.end == end && events.is_wrong(judged));
+        let judged = |is_wanted: &dyn Fn(&Judged) -> bool| {
+            let own = events.judged.iter().filter(|judged| judged.end == end);
+            own.filter(|judged| is_wanted(judged))
+                .map(|judged| place(judged.at, judged.tsn))
+                .collect()
+        };
         let marks = |name: &str, style, points| Curve {
             name: name.to_owned(),
             look: Look::Marks,
             points,
             style,
         };
+        let sendings = |again: bool| {
+            let wanted = mine().filter(move |chunk| chunk.again == again);
+            per_pixel(wanted.map(|chunk| place(chunk.at, chunk.tsn)))
+        };
         let mut curves = vec![
-            marks(
-                "sent",
-                6,
-                per_pixel(
-                    mine()
-                        .filter(|chunk| !chunk.again)
-                        .map(|chunk| place(chunk.at, chunk.tsn)),
-                ),
-            ),
-            marks(
-                "retransmitted",
-                2,
-                per_pixel(
-                    mine()
-                        .filter(|chunk| chunk.again)
-                        .map(|chunk| place(chunk.at, chunk.tsn)),
-                ),
-            ),
-            marks("lost by congestion", 1, lost(true)),
-            marks("lost by transmission", 4, lost(false)),
-            marks(
-                "judged wrongly",
-                3,
-                wrong.map(|judged| place(judged.at, judged.tsn)).collect(),
-            ),
+            marks("sent", 6, sendings(false)),
+            marks("retransmitted", 2, sendings(true)),
         ];
+        if events.live.is_some() {
+            // Why the network lost a packet is not known.
+            let as_words = |wanted: &'static str| move |judged: &Judged| events.words.list()[judged.verdict] == wanted;
+            let declared = events.lost.iter().filter(|lost| lost.end == end);
+            curves.extend([
+                marks(
+                    "declared lost",
+                    3,
+                    declared.map(|lost| place(lost.at, lost.tsn)).collect(),
+                ),
+                marks("judged congestion", 1, judged(&as_words("congestion"))),
+                marks("judged transmission", 4, judged(&as_words("transmission"))),
+            ]);
+        } else {
+            curves.extend([
+                marks("lost by congestion", 1, lost(true)),
+                marks("lost by transmission", 4, lost(false)),
+                marks("judged wrongly", 3, judged(&|judged| events.is_wrong(judged))),
+            ]);
+        }
         curves.retain(|curve| !curve.points.is_empty());
         let flow = &events.words.list()[end.0];
         plots.extend(over_time(
-            format!("{folder}/tsn-{flow}"),
+            format!("{folder}/tsn-{}", flow.replace(' ', "-")),
             "TSN from the first",
             curves,
             folder,

@@ -9,6 +9,7 @@ import { claims } from './views/claims';
 import { metricsView } from './views/metrics';
 import { scenarioView } from './views/scenario';
 import { networkView } from './views/network';
+import { liveView } from './views/live';
 import { pathsView } from './views/paths';
 import { sequenceView } from './views/sequence';
 import { seriesView } from './views/series';
@@ -22,7 +23,7 @@ function main(): void {
   const data = JSON.parse(document.getElementById('data')?.textContent ?? '{}') as Data;
   const app = document.getElementById('app')!;
   let scenario: Scenario | null = data.scenarios[0] ?? null;
-  let run: Recorded | null = scenario?.recorded[0] ?? null;
+  let run: Recorded | null = scenario?.recorded[0] ?? data.recordings[0] ?? null;
   let tabs: Tab[] = [];
   let drawn = 0;
   const nav = h('nav', { role: 'tablist', 'aria-label': 'Views' });
@@ -67,9 +68,9 @@ function main(): void {
         rebuild();
       }));
     }
-    const runs = scenario?.recorded ?? [];
+    const runs = scenario?.recorded ?? data.recordings;
     if (runs.length > 1) {
-      bar.append(choice('Recorded run', runs.map((run, i) => ({ value: i, text: run.name })), runs.indexOf(run!), (i) => {
+      bar.append(choice(run?.live ? 'Recording' : 'Recorded run', runs.map((run, i) => ({ value: i, text: run.name })), runs.indexOf(run!), (i) => {
         run = runs[i]!;
         rebuild();
       }));
@@ -106,12 +107,21 @@ function tabsOf(data: Data, scenario: Scenario | null, run: Recorded | null): Ta
       { id: 'metrics', name: 'Metrics', show: (place) => metricsView(place, data, scenario) },
       { id: 'tables', name: 'Tables', show: (place) => tables(place, data, scenario) },
     );
-    if (run?.series?.length) tabs.push({ id: 'series', name: 'Time series', show: (place) => seriesView(place, run) });
-    if (run?.events && runOf(run).has('sent')) tabs.push({ id: 'tsn', name: 'TSNs', show: (place) => sequenceView(place, run) });
-    if (run?.events && runOf(run).has('sent')) tabs.push({ id: 'paths', name: 'Paths', show: (place) => pathsView(place, run) });
-    if (run?.network) tabs.push({ id: 'network', name: 'Network', show: (place) => networkView(place, run) });
+    tabs.push(...recordedTabs(run));
     tabs.push({ id: 'scenario', name: 'Scenario', show: (place) => scenarioView(place, scenario) });
   }
+  if (run?.live) tabs.push({ id: 'summary', name: 'Summary', show: (place) => liveView(place, run) }, ...recordedTabs(run));
+  return tabs;
+}
+
+/** The views of what a run recorded. */
+function recordedTabs(run: Recorded | null): Tab[] {
+  const tabs: Tab[] = [];
+  if (run?.series?.length) tabs.push({ id: 'series', name: 'Time series', show: (place) => seriesView(place, run) });
+  if (run?.events && runOf(run).has('sent')) {
+    tabs.push({ id: 'tsn', name: 'TSNs', show: (place) => sequenceView(place, run) }, { id: 'paths', name: 'Paths', show: (place) => pathsView(place, run) });
+  }
+  if (run?.network) tabs.push({ id: 'network', name: 'Network', show: (place) => networkView(place, run) });
   return tabs;
 }
 

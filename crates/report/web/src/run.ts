@@ -65,9 +65,10 @@ export class Run {
 
   /** Flows whose senders are known, with the numbers of flow and sending node in the events' words. */
   flows(): { name: string; flow: number; from: number; to: number }[] {
-    const { network } = this.recorded;
+    const { network, live } = this.recorded;
     const word = new Map(this.words.map((word, i) => [word, i]));
-    return (network?.flows ?? []).flatMap(({ name, from, to }) => {
+    const flows = live ? live.flows.map((flow) => ({ ...flow, to: '' })) : (network?.flows ?? []);
+    return flows.flatMap(({ name, from, to }) => {
       const flow = word.get(name);
       const sender = word.get(from);
       return flow === undefined || sender === undefined ? [] : [{ name, flow, from: sender, to: word.get(to) ?? -1 }];

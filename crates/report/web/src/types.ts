@@ -41,9 +41,13 @@ export interface Network {
   flows: { name: string; from: string; to: string }[];
   routes: { flow: string; from: string; to: string; nodes: number[]; links: number[] }[];
 }
+/** A live transfer: when its time 0 was, in milliseconds since 1970, and its associations with the nodes that recorded them. */
+export interface Live { began: number; flows: { name: string; from: string }[] }
 export interface Recorded {
-  name: string; run: number; point: number; seed: string; samples: number; cut: boolean;
-  series: Line[] | null; events: Events | null; network: Network | null; radios: [string, number][] | null;
+  name: string; samples: number; cut: boolean; series: Line[] | null; events: Events | null;
+  /** Of a simulated or emulated run. */
+  run?: number; point?: number; seed?: string; network?: Network | null; radios?: [string, number][] | null;
+  live?: Live;
 }
 export interface Scenario {
   name: string; title: string; description: string; path: string; text: string; hash: string; changes: string[]; command: string[];
@@ -59,4 +63,4 @@ export interface Study {
   study: string; title: string; source: string; description: string; whimbrel: string; command: string; claims: Claim[];
   figures: { id: string; points: ClaimPoint[] }[];
 }
-export interface Data { version: string; title: string; metrics: Metric[]; study: Study | null; scenarios: Scenario[] }
+export interface Data { version: string; title: string; metrics: Metric[]; study: Study | null; scenarios: Scenario[]; recordings: Recorded[] }

@@ -1,5 +1,5 @@
 // Opens reports in headless Chromium and uses every view: `node test/browser.mjs CHROMIUM KIND=FILE...`, with --screenshots DIR to keep
-// pictures. KIND says what is in the report: demo, sweep, radio, study. A line for each check; the first failure ends it.
+// pictures. KIND says what is in the report: demo, sweep, radio, study, live. A line for each check; the first failure ends it.
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { chromium } from 'playwright-core';

@@ -184,7 +184,35 @@ const study = [
   }],
 ];
 
+const live = [
+  ['summary', async ({ page, open }) => {
+    await open('summary');
+    const rows = await page.$$eval('main table tbody tr', (rows) => rows.map((row) => [...row.children].map((cell) => cell.textContent)));
+    assert.equal(rows.length, 2, 'a row for each path');
+    assert.match(rows[0][1], /^10\.0\.0\.1:5 to 192\.0\.2\.1:9899$/);
+    assert.ok(rows.every((row) => Number(row[2].replaceAll(',', '')) > 100000), 'both paths carried data');
+    assert.match(rows.map((row) => row[5]).join(), /\d+ \(.*\d+ transmission/, 'losses with their verdicts');
+    assert.equal(await page.$('#tab-scenario'), null);
+  }],
+  ...recorded.slice(0, 2),
+  ['TSNs', async ({ page, open }) => {
+    await open('tsn');
+    assert.ok((await ink(page)) > 500);
+    const text = await page.textContent('main');
+    assert.match(text, /judged \d+ losses: .*\d+ transmission/);
+    assert.ok(!/wrongly/.test(text), 'nobody knows');
+  }],
+  ['paths', async ({ page, open }) => {
+    await open('paths');
+    assert.ok((await ink(page)) > 500);
+    const text = await page.textContent('main');
+    assert.match(text, /chunks declared lost/);
+    assert.ok(!/the network dropped/.test(text), 'nobody knows');
+  }],
+];
+
 export function checks(kind) {
+  if (kind === 'live') return live;
   const more = { demo: [...recorded, ...demo], sweep: [...recorded, ...sweep], radio: recorded, study }[kind];
   if (!more) throw new Error(`no checks of reports of kind ${kind}`);
   return [...general, ...more];

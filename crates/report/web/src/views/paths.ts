@@ -43,7 +43,7 @@ export async function pathsView(place: HTMLElement, recorded: Recorded): Promise
       title: `Paths of ${flow.name}: data sent, verdicts and timeouts`, file: `${recorded.name}-paths-${flow.name}`, height: 90 + lanes.length * LANE_HEIGHT, group,
       draw: (theme, size, window) => draw(events.sent, mine, lanes, marks, theme, size, window, group.range),
     });
-    body.replaceChildren(figure.element, shares(events.sent, mine, lanes), changesTable(changed, run, flow));
+    body.replaceChildren(figure.element, shares(run, events, flow, mine, lanes), changesTable(changed, run, flow));
   };
   if (flows.length > 1) place.append(h('div', { class: 'controls' }, choice('Flow', flows.map(({ name }) => ({ value: name, text: name })), flows[0]!.name, (name) => show(flows.find((flow) => flow.name === name)!))));
   place.append(body);
@@ -72,7 +72,7 @@ function changesOf(run: Run, { changes, judged, lost, drops }: Awaited<ReturnTyp
       expiries.set(path, n);
       const since = last.get(path) ?? 0;
       const gone = Array.from(drops.t.keys()).filter((d) => drops.flow[d] === flow.flow && drops.forward[d] === 1 && drops.t[d]! > since && drops.t[d]! <= at);
-      why = gone.length > 0 ? `the network dropped ${gone.length} packets since ${seconds(since)}: ${causes(gone.map((d) => words[drops.cause[d]!] ?? ''))}` : 'the network dropped nothing of the flow since';
+      if (!run.recorded.live) why = gone.length > 0 ? `the network dropped ${gone.length} packets since ${seconds(since)}: ${causes(gone.map((d) => words[drops.cause[d]!] ?? ''))}` : 'the network dropped nothing of the flow since';
     } else if (what === 'mode_updated') {
       const here = verdicts.filter((v) => judged.path[v] === path && judged.t[v] === at);
       why = here.length > 0 ? `${here.length} ${here.length === 1 ? 'loss' : 'losses'} judged ${plain(words[judged.verdict[here[0]!]!] ?? '')} by ${plain(words[judged.signal[here[0]!]!] ?? '')}` : 'what was lost is acknowledged';
@@ -118,7 +118,7 @@ function marksOf(run: Run, { judged, changes }: Awaited<ReturnType<typeof load>>
     marks.push({ at: judged.t[i]!, path: judged.path[i]!, kind: judged.wrong[i] ? `${verdict}, wrongly` : verdict, text });
   }
   for (let i = 0; i < changes.t.length; i++) {
-    if (changes.flow[i] !== flow.flow || changes.node[i] !== flow.from || words[changes.what[i]!] !== 'timer_expired') continue;
+    if (changes.flow[i] !== flow.flow || changes.node[i] !== flow.from || words[changes.what[i]!] !== 'timer_expired' || words[changes.value[i]!] === 'heartbeat') continue;
     marks.push({ at: changes.t[i]!, path: changes.path[i]!, kind: 'timeout', text: `${plain(words[changes.value[i]!] ?? '')} expired` });
   }
   return marks;
@@ -203,12 +203,15 @@ function draw(sent: Sent, places: number[], lanes: Lane[], marks: Mark[], theme:
 }
 
 /** What each path carried of the whole. */
-function shares(sent: Sent, places: number[], lanes: Lane[]): HTMLElement {
+function shares(run: Run, { sent, lost: declared }: Awaited<ReturnType<typeof load>>, flow: Flow, places: number[], lanes: Lane[]): HTMLElement {
   const of = (path: number, again: boolean | null) => places.filter((i) => sent.path[i] === path && (again === null || Boolean(sent.again[i]) === again)).reduce((sum, i) => sum + sent.length[i]!, 0);
   const total = lanes.reduce((sum, { path }) => sum + of(path, null), 0) || 1;
-  const lost = (path: number) => places.filter((i) => sent.path[i] === path && sent.fate[i]).length;
+  // The losses of a simulated run are known, those of a live transfer were detected.
+  const lost = (path: number) => (run.recorded.live
+    ? Array.from(declared.t.keys()).filter((i) => declared.flow[i] === flow.flow && declared.node[i] === flow.from && declared.path[i] === path).length
+    : places.filter((i) => sent.path[i] === path && sent.fate[i]).length);
   return h('div', { class: 'scroll' }, h('table', {},
-    h('thead', {}, h('tr', {}, h('th', {}, 'path'), ...['share', 'new data, bytes', 'retransmissions, bytes', 'chunks lost'].map((name) => h('th', { class: 'n' }, name)))),
+    h('thead', {}, h('tr', {}, h('th', {}, 'path'), ...['share', 'new data, bytes', 'retransmissions, bytes', run.recorded.live ? 'chunks declared lost' : 'chunks lost'].map((name) => h('th', { class: 'n' }, name)))),
     h('tbody', {}, ...lanes.map(({ path, name }) => h('tr', {}, h('td', {}, name), h('td', { class: 'n' }, `${((of(path, null) / total) * 100).toFixed(1)} %`),
       h('td', { class: 'n' }, of(path, false).toLocaleString('en')), h('td', { class: 'n' }, of(path, true).toLocaleString('en')), h('td', { class: 'n' }, lost(path)))))));
 }

@@ -48,7 +48,8 @@ export async function sequenceView(place: HTMLElement, recorded: Recorded): Prom
   };
   drawControls();
   place.append(controls, body, h('p', { class: 'note' },
-    'TSNs count from the first one of the flow. A loss by congestion was dropped by a queue, one by transmission by the channel or a link that was down. '
+    recorded.live ? 'TSNs count from the first one that was recorded. A verdict is the sender\'s view: only a simulated or emulated network can tell why it lost a packet.'
+    : 'TSNs count from the first one of the flow. A loss by congestion was dropped by a queue, one by transmission by the channel or a link that was down. '
     + 'A verdict is wrong if the sender took one for the other, or judged a loss where the network dropped nothing. The network knows the truth, the sender does not.'));
   await redraw();
 }
@@ -93,7 +94,8 @@ async function marksOf(run: Run, flow: Flow, path: number, acks: boolean): Promi
   const describeVerdict = (i: number) => `${verdictOf(run, judged, i)}<br>cwnd ${judged.before[i]} → ${judged.after[i]} bytes; episode ${judged.episode[i]}`;
   const ring = (colour: (theme: Theme) => string, symbol: string, size: number) => (theme: Theme) => ({ symbol, symbolSize: size, itemStyle: { color: 'transparent', borderColor: colour(theme), borderWidth: 1.6 }, z: 5 });
   const ofPath = onPath(judged, verdicts);
-  marks.push(
+  if (run.recorded.live) marks.push(...await liveMarks(run, flow, path, base, { ...judged, y: judgedY, places: ofPath, describe: describeVerdict }));
+  else marks.push(
     { name: 'judged wrongly', x: judged.t, y: judgedY, places: ofPath.filter((i) => judged.wrong[i]), describe: describeVerdict, look: ring((theme) => theme.text, 'path://M0,0 L10,10 M10,0 L0,10', 9), shown: true },
     { name: 'judged rightly', x: judged.t, y: judgedY, places: ofPath.filter((i) => !judged.wrong[i]), describe: describeVerdict, look: ring((theme) => meanings(theme).good, 'circle', 7), shown: false },
   );
@@ -105,12 +107,29 @@ async function marksOf(run: Run, flow: Flow, path: number, acks: boolean): Promi
   return marks.filter((marks) => marks.places.length > 0);
 }
 
+/** Losses of a live transfer as the sender saw them: where they were detected, and what was concluded. */
+async function liveMarks(run: Run, flow: Flow, path: number, base: number, judged: Pick<Judged, 'verdict'> & { t: Numbers } & Pick<Marks, 'y' | 'places' | 'describe'>): Promise<Marks[]> {
+  const lost = await run.events('lost');
+  const own = Array.from(lost.t.keys()).filter((i) => lost.flow[i] === flow.flow && lost.node[i] === flow.from);
+  const mark = (colour: (theme: Theme) => string, symbol: string, size: number, z: number) => (theme: Theme) => ({ symbol, symbolSize: size, itemStyle: { color: 'transparent', borderColor: colour(theme), borderWidth: 1.6 }, z });
+  const declared: Marks = {
+    name: 'declared lost', x: lost.t, y: unwrapped(lost.tsn, own, base), places: path < 0 ? own : own.filter((i) => lost.path[i] === path),
+    describe: (i) => `TSN ${lost.tsn[i]} declared lost on ${escaped(run.pathName(flow.name, lost.path[i]!))}: ${escaped(plain(run.words[lost.rule[i]!] ?? ''))}`,
+    look: mark((theme) => theme.text, 'path://M0,0 L10,10 M10,0 L0,10', 6, 4), shown: true,
+  };
+  const verdicts = ([['congestion', 'triangle'], ['transmission', 'diamond'], ['unsure', 'circle']] as const).map(([verdict, symbol]): Marks => ({
+    name: `judged ${verdict}`, x: judged.t, y: judged.y, places: judged.places.filter((i) => run.words[judged.verdict[i]!] === verdict), describe: judged.describe,
+    look: mark((theme) => ({ congestion: meanings(theme).congestion, transmission: meanings(theme).transmission, unsure: meanings(theme).other })[verdict], symbol, 9, 5), shown: true,
+  }));
+  return [declared, ...verdicts];
+}
+
 type Judged = Awaited<ReturnType<Run['events']>> & { verdict: Numbers; signal: Numbers; truth: Numbers; tsn: Numbers; path: Numbers };
-const TRUTHS = ['it was not lost', 'it died of congestion', 'it died of transmission'];
+const TRUTHS = ['; it was not lost', '; it died of congestion', '; it died of transmission', ''];
 
 function verdictOf(run: Run, judged: object, i: number): string {
   const list = judged as Judged;
-  return `TSN ${list.tsn[i]} judged ${escaped(plain(run.words[list.verdict[i]!] ?? ''))} by ${escaped(plain(run.words[list.signal[i]!] ?? ''))}; ${TRUTHS[list.truth[i]!]}`;
+  return `TSN ${list.tsn[i]} judged ${escaped(plain(run.words[list.verdict[i]!] ?? ''))} by ${escaped(plain(run.words[list.signal[i]!] ?? ''))}${TRUTHS[list.truth[i]!]}`;
 }
 
 function draw(marks: Marks[], theme: Theme, size: { width: number; height: number }, window: [number, number], range: [number, number]): Option {
@@ -148,10 +167,15 @@ async function wrongs(run: Run, flow: Flow, path: number): Promise<HTMLElement> 
   const mine = Array.from(judged.t.keys()).filter((i) => judged.flow[i] === flow.flow && judged.node[i] === flow.from && (path < 0 || judged.path[i] === path));
   if (mine.length === 0) return h('p', {}, 'The sender judged no loss.');
   const verdicts = [...new Set(mine.map((i) => judged.verdict[i]!))];
+  const losses = `The sender judged ${mine.length} ${mine.length === 1 ? 'loss' : 'losses'}`;
+  if (run.recorded.live) {
+    const parts = verdicts.map((verdict) => `${mine.filter((i) => judged.verdict[i] === verdict).length} ${plain(run.words[verdict] ?? '')}`);
+    return h('p', {}, `${losses}: ${parts.join(', ')}.`);
+  }
   const cell = (verdict: number, truth: number) => mine.filter((i) => judged.verdict[i] === verdict && judged.truth[i] === truth).length;
   const wrong = mine.filter((i) => judged.wrong[i]).length;
   return h('div', {},
-    h('p', {}, `The sender judged ${mine.length} ${mine.length === 1 ? 'loss' : 'losses'}, ${wrong} of them wrongly.`),
+    h('p', {}, `${losses}, ${wrong} of them wrongly.`),
     h('div', { class: 'scroll' }, h('table', {},
       h('thead', {}, h('tr', {}, h('th', {}, 'judged'), ...['not lost', 'lost by congestion', 'lost by transmission'].map((name) => h('th', { class: 'n' }, name)))),
       h('tbody', {}, ...verdicts.map((verdict) => h('tr', {}, h('td', {}, plain(run.words[verdict] ?? '')), ...[0, 1, 2].map((truth) => h('td', { class: 'n' }, cell(verdict, truth)))))))));

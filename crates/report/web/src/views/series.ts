@@ -12,7 +12,8 @@ interface Panel { title: string; file: string; names: string[]; unit: string }
 const PANELS: Panel[] = [
   { title: 'congestion window, slow-start threshold and bytes in flight', file: 'cwnd', names: ['cwnd_bytes', 'ssthresh_bytes', 'flight_bytes'], unit: 'bytes' },
   { title: 'goodput', file: 'goodput', names: ['goodput_mbps'], unit: 'Mbit/s' },
-  { title: 'round-trip time and retransmission timeout', file: 'rtt', names: ['srtt_ms', 'rto_ms'], unit: 'ms' },
+  { title: 'acknowledged data', file: 'acknowledged', names: ['acked_mbps'], unit: 'Mbit/s' },
+  { title: 'round-trip time and retransmission timeout', file: 'rtt', names: ['srtt_ms', 'rto_ms', 'rtt_ms'], unit: 'ms' },
   { title: 'delivery rate', file: 'delivery', names: ['delivery_mbps'], unit: 'Mbit/s' },
   { title: 'queues', file: 'queue', names: ['queue_packets', 'queue_average'], unit: 'packets' },
   { title: 'queues in bytes', file: 'queue-bytes', names: ['queue_bytes'], unit: 'bytes' },
@@ -22,7 +23,7 @@ const PANELS: Panel[] = [
 ];
 
 const SHORT: Record<string, string> = {
-  cwnd_bytes: 'cwnd', ssthresh_bytes: 'ssthresh', flight_bytes: 'flight', srtt_ms: 'SRTT', rto_ms: 'RTO', goodput_mbps: 'goodput', delivery_mbps: 'delivery rate',
+  cwnd_bytes: 'cwnd', ssthresh_bytes: 'ssthresh', flight_bytes: 'flight', srtt_ms: 'SRTT', rto_ms: 'RTO', rtt_ms: 'RTT', acked_mbps: 'acknowledged', goodput_mbps: 'goodput', delivery_mbps: 'delivery rate',
   queue_packets: 'queue', queue_average: 'average queue', queue_bytes: 'queue', loss_share: 'losses', jitter_ms: 'jitter', judged_congestion: 'congestion',
   judged_transmission: 'transmission', judged_unsure: 'unsure',
 };
