@@ -243,29 +243,6 @@ pub enum TraceEvent {
     },
 }
 
-impl TraceEvent {
-    /// Returns the path that it happened on, if it belongs to one.
-    pub fn path(&self) -> Option<PathId> {
-        match *self {
-            TraceEvent::PacketSent { path, .. }
-            | TraceEvent::TsnSent { path, .. }
-            | TraceEvent::TsnAcked { path, .. }
-            | TraceEvent::TsnLost { path, .. }
-            | TraceEvent::Verdict { path, .. }
-            | TraceEvent::RecoveryMode { path, .. }
-            | TraceEvent::Window { path, .. }
-            | TraceEvent::Rtt { path, .. }
-            | TraceEvent::CeReceived { path, .. }
-            | TraceEvent::EcneSent { path, .. }
-            | TraceEvent::EcneReceived { path, .. }
-            | TraceEvent::PathState { path, .. }
-            | TraceEvent::SendingPath { path } => Some(path),
-            TraceEvent::PacketReceived { path, .. } | TraceEvent::Timer { path, .. } => path,
-            TraceEvent::Discarded { .. } | TraceEvent::State { .. } => None,
-        }
-    }
-}
-
 /// Collects records until the driver drains them. The driver bounds their number, as it drains them after every call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace {

@@ -222,7 +222,29 @@ pub(crate) struct Live {
     pub(crate) windows: Vec<Window>,
     pub(crate) round_trips: Vec<RoundTrip>,
     /// The addresses of both ends of each path.
-    pub(crate) paths: BTreeMap<(End, u32), String>,
+    paths: BTreeMap<(End, u32), [String; 2]>,
+}
+
+impl Live {
+    /// Returns what a path is called: the IP addresses of both ends, with the ports if two paths have the same.
+    pub(crate) fn path_name(&self, end: End, path: u32) -> String {
+        let Some([local, remote]) = self.paths.get(&(end, path)) else {
+            return format!("path {path}");
+        };
+        let same = |other: &[String; 2]| ip(&other[0]) == ip(local) && ip(&other[1]) == ip(remote);
+        let of_end = self.paths.iter().filter(|((known, _), _)| *known == end);
+        if of_end.filter(|(_, other)| same(other)).count() > 1 {
+            format!("{local} to {remote}")
+        } else {
+            format!("{} to {}", ip(local), ip(remote))
+        }
+    }
+}
+
+/// The IP address in an address with a port.
+fn ip(addr: &str) -> &str {
+    let ip = addr.rsplit_once(':').map_or(addr, |(ip, _)| ip);
+    ip.trim_start_matches('[').trim_end_matches(']')
 }
 
 /// Events of a run.
@@ -338,8 +360,8 @@ impl Events {
 
     fn assigned(&mut self, end: End, data: &Data<'_>) {
         if let (Some(live), Some(path)) = (&mut self.live, data.path) {
-            live.paths
-                .insert((end, path), format!("{} to {}", data.local, data.remote));
+            let addrs = [&data.local, &data.remote].map(|addr| addr.to_string());
+            live.paths.insert((end, path), addrs);
         }
     }
 

@@ -128,13 +128,12 @@ fn series(events: &Events, live: &Live) -> Series {
 
 fn about(events: &Events, live: &Live, end: End, path: u32, name: &str) -> About {
     let words = events.words.list();
-    let path_name = live.paths.get(&(end, path)).cloned();
     [
         words[end.1].clone(),
         words[end.0].clone(),
         "sender".to_owned(),
         path.to_string(),
-        path_name.unwrap_or_else(|| format!("path {path}")),
+        live.path_name(end, path),
         String::new(),
         name.to_owned(),
     ]

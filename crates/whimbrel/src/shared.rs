@@ -9,7 +9,8 @@ use std::time::Instant;
 use tokio::sync::Notify;
 use whimbrel_control::Time;
 use whimbrel_proto::{
-    AssocId, Association, CloseReason, Discard, Endpoint, Event, Received, SendFailure, State as AssociationState,
+    AssocId, Association, CloseReason, Discard, Endpoint, Event, PathInfo, Received, SendFailure,
+    State as AssociationState,
 };
 
 use crate::environment::Clock;
@@ -58,6 +59,8 @@ pub(crate) struct State {
     pub(crate) changes: VecDeque<SocketChange>,
     /// What the system has granted for the buffers of the sockets bound at first.
     pub(crate) socket_buffers: Vec<(SocketAddr, usize, usize)>,
+    /// Paths whose addresses a trace has not taken yet; none without a trace.
+    pub(crate) traced_paths: Option<Vec<(AssocId, PathInfo)>>,
     /// Addresses that were given up, and whose sockets still listen for what peers send there.
     pub(crate) leaving: Vec<SocketAddr>,
 }
@@ -166,6 +169,7 @@ impl Shared {
         let state = State {
             endpoint,
             slots: BTreeMap::new(),
+            traced_paths: None,
             incoming: VecDeque::new(),
             backlog,
             memory_limit,
@@ -272,6 +276,13 @@ impl State {
 
     /// Takes in one event of the endpoint.
     pub(crate) fn on_event(&mut self, shared: &Shared, now: Time, id: AssocId, event: Event) {
+        if let Some(traced) = &mut self.traced_paths
+            && changes_paths(&event)
+            && let Some(association) = self.endpoint.association(id)
+        {
+            traced.extend(association.paths().map(|path| (id, path)));
+            traced.truncate(MOST_TRACED_PATHS);
+        }
         if let Event::Connected { accepted: true, .. } = event
             && !self.slots.contains_key(&id)
         {
@@ -546,21 +557,32 @@ impl State {
     }
 }
 
+/// Paths that may wait for a trace to take them; of further ones it has only the numbers.
+const MOST_TRACED_PATHS: usize = 1 << 16;
+
+/// Whether an association has other paths after an event than before.
+fn changes_paths(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::PrimaryChanged { .. }
+            | Event::PrimaryRequested { .. }
+            | Event::PeerAddressAdded { .. }
+            | Event::PeerAddressRemoved { .. }
+            | Event::LocalAddressAdded { .. }
+            | Event::LocalAddressRemoved { .. }
+            | Event::AddressRefused { .. }
+            | Event::Restarted
+            | Event::Connected { .. }
+    )
+}
+
 /// Passes on what an event says about paths.
 fn watch_paths(watch: &mut PathWatch, time: Option<Instant>, event: &Event, association: Option<&Association>) {
     let Some(time) = time else { return };
     match *event {
         Event::PathState { path, state } => watch.on_state(time, path, state),
         Event::PingAnswered { path, number, rtt } => watch.on_ping_answer(time, path, number, rtt),
-        Event::PrimaryChanged { .. }
-        | Event::PrimaryRequested { .. }
-        | Event::PeerAddressAdded { .. }
-        | Event::PeerAddressRemoved { .. }
-        | Event::LocalAddressAdded { .. }
-        | Event::LocalAddressRemoved { .. }
-        | Event::AddressRefused { .. }
-        | Event::Restarted
-        | Event::Connected { .. } => {
+        _ if changes_paths(event) => {
             watch.on_paths(
                 time,
                 association.into_iter().flat_map(|association| association.paths()),

@@ -26,6 +26,7 @@ impl Trace {
         let mut state = shared.lock();
         state.endpoint.set_trace(kinds);
         state.endpoint.limit_trace(limit);
+        state.traced_paths = Some(Vec::new());
         drop(state);
         Trace {
             shared,
@@ -42,11 +43,11 @@ impl Trace {
         self.taken.clear();
     }
 
-    /// Returns the paths of an association that records name; empty once it is over and forgotten.
-    pub fn paths(&self, association: AssocId) -> Vec<PathInfo> {
-        let state = self.shared.lock();
-        let association = state.endpoint.association(association);
-        association.into_iter().flat_map(|a| a.paths()).collect()
+    /// Returns the paths that associations have got since the last call, with their addresses. A path may come again; its number is used
+    /// again for other addresses after it was removed.
+    pub fn take_paths(&mut self) -> Vec<(AssocId, PathInfo)> {
+        let mut state = self.shared.lock();
+        state.traced_paths.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Returns the number of records that were lost, because more than the limit waited.
@@ -69,6 +70,7 @@ impl Drop for Trace {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.endpoint.set_trace(TraceKinds::NONE);
+        state.traced_paths = None;
         state.endpoint.drain_trace(&mut |_| {});
     }
 }

@@ -1,8 +1,9 @@
 //! `--record`: the events of all associations, written to a file during a transfer.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
@@ -102,35 +103,31 @@ fn start(folder: &Path, console: Console) -> Result<Recording, Failure> {
 struct Recorded {
     node: String,
     trace: Trace,
-    /// Paths whose addresses are written.
-    assigned: BTreeSet<(AssocId, PathId)>,
+    /// The addresses of paths, as they were written last.
+    assigned: BTreeMap<(AssocId, PathId), (SocketAddr, SocketAddr)>,
 }
 
 impl Recorded {
     /// Writes the records since the last call.
     fn write(&mut self, file: &mut impl Write) -> io::Result<()> {
-        let (mut result, mut new) = (Ok(()), BTreeSet::new());
+        for (association, path) in self.trace.take_paths() {
+            let addrs = (path.local, path.remote);
+            if self.assigned.insert((association, path.id), addrs) != Some(addrs) {
+                let time = self.trace.now().as_nanos() as f64 / 1e6;
+                let data = json!({ "path": path.id.0, "local": path.local, "remote": path.remote });
+                let (name, flow) = ("connectivity:path_assigned", association.to_string());
+                let line = json!({ "time": time, "name": name, "flow": flow, "node": self.node, "data": data });
+                writeln!(file, "{line}")?;
+            }
+        }
+        let mut result = Ok(());
         self.trace.drain(|record| {
             if result.is_ok() {
                 let flow = record.association.map(|id| id.to_string()).unwrap_or_default();
                 result = writeln!(file, "{}", event_line(record, &flow, &self.node));
             }
-            let path = record.association.zip(record.event.path());
-            new.extend(path.filter(|path| !self.assigned.contains(path)));
         });
-        result?;
-        for (association, number) in new {
-            let paths = self.trace.paths(association);
-            if let Some(path) = paths.iter().find(|path| path.id == number) {
-                let time = self.trace.now().as_nanos() as f64 / 1e6;
-                let data = json!({ "path": number.0, "local": path.local, "remote": path.remote });
-                let (name, flow) = ("connectivity:path_assigned", association.to_string());
-                let line = json!({ "time": time, "name": name, "flow": flow, "node": self.node, "data": data });
-                writeln!(file, "{line}")?;
-                self.assigned.insert((association, number));
-            }
-        }
-        Ok(())
+        result
     }
 }
 
@@ -145,7 +142,7 @@ fn write(mut file: impl Write, new: &mpsc::Receiver<(String, Trace)>) -> io::Res
                 stacks.push(Recorded {
                     node,
                     trace,
-                    assigned: BTreeSet::new(),
+                    assigned: BTreeMap::new(),
                 });
                 false
             }

@@ -371,10 +371,12 @@ fn run_plots(run: &str, series: Option<&Series>, events: Option<&Events>, prefix
             parts.extend((!path.is_empty()).then(|| path_name.clone()));
             parts.extend((!link.is_empty()).then(|| format!("{link} from {node}")));
             parts.extend((values.len() == 1 && !flow.is_empty()).then(|| flow.clone()));
+            // The values of a live transfer are those after a change; acknowledged data is counted over intervals.
+            let steps = events.is_some_and(|events| events.live.is_some()) && name != "acked_mbps";
             curves.push(Curve {
                 name: parts.join(" "),
                 look: Look::Samples,
-                points: thinned(line),
+                points: if steps { stepped(&thinned(line)) } else { thinned(line) },
                 style: curves.len(),
             });
         }
@@ -439,6 +441,14 @@ fn thinned(line: &Line) -> Vec<(f64, f64, f64)> {
         start = next;
     }
     points
+}
+
+/// Each value until the next one.
+fn stepped(points: &[(f64, f64, f64)]) -> Vec<(f64, f64, f64)> {
+    let before = points
+        .windows(2)
+        .flat_map(|pair| [pair[0], (pair[1].0, pair[0].1, pair[1].2)]);
+    before.chain(points.last().copied()).collect()
 }
 
 /// TSNs over time for each sender: losses by cause, wrong verdicts.

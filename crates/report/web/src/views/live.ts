@@ -50,10 +50,11 @@ async function paths(run: Run): Promise<HTMLElement> {
       });
     }
   }
-  const head = ['association', 'path', 'data, bytes', 'retransmitted, bytes', 'data, Mbit/s', 'lost chunks', 'timeouts', 'RTT, ms'];
+  const several = new Set(rows.map(({ flow }) => flow)).size > 1;
+  const head = [...(several ? ['association'] : []), 'path', 'data, bytes', 'retransmitted, bytes', 'data, Mbit/s', 'lost chunks', 'timeouts', 'RTT, ms'];
   const more = rows.length > MOST_ROWS ? h('p', { class: 'note' }, `${rows.length - MOST_ROWS} more paths are in the recording.`) : null;
   return h('div', {}, h('div', { class: 'scroll' }, h('table', {},
-    h('thead', {}, h('tr', {}, ...head.map((name, i) => h('th', { class: i < 2 ? '' : 'n' }, name)))),
-    h('tbody', {}, ...rows.slice(0, MOST_ROWS).map((row) => h('tr', {}, h('td', {}, row.flow), h('td', {}, row.path),
+    h('thead', {}, h('tr', {}, ...head.map((name, i) => h('th', { class: i < (several ? 2 : 1) ? '' : 'n' }, name)))),
+    h('tbody', {}, ...rows.slice(0, MOST_ROWS).map((row) => h('tr', {}, several && h('td', {}, row.flow), h('td', {}, row.path),
       ...[row.sent.toLocaleString('en'), row.again.toLocaleString('en'), number(row.rate), row.lost, row.timeouts, row.rtt].map((cell) => h('td', { class: 'n' }, cell))))))), more);
 }

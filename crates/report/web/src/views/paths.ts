@@ -40,7 +40,7 @@ export async function pathsView(place: HTMLElement, recorded: Recorded): Promise
     const lanes = paths.map((path): Lane => ({ path, name: run.pathName(flow.name, path), states: statesOf(changed, path, group.range[1]), outages: outagesOf(recorded, run.pathName(flow.name, path), group.range[1]) }));
     const marks = marksOf(run, events, flow);
     figure = new Figure({
-      title: `Paths of ${flow.name}: data sent, verdicts and timeouts`, file: `${recorded.name}-paths-${flow.name}`, height: 90 + lanes.length * LANE_HEIGHT, group,
+      title: `Paths of ${flow.name}: data sent, verdicts and timeouts`, file: `${recorded.name}-paths-${flow.name}`, height: 108 + lanes.length * LANE_HEIGHT, group,
       draw: (theme, size, window) => draw(events.sent, mine, lanes, marks, theme, size, window, group.range),
     });
     body.replaceChildren(figure.element, shares(run, events, flow, mine, lanes), changesTable(changed, run, flow));
@@ -187,10 +187,10 @@ function draw(sent: Sent, places: number[], lanes: Lane[], marks: Mark[], theme:
     }
   });
   const names = ['new data', 'retransmissions', ...shownKinds];
-  const top = (i: number) => 44 + i * LANE_HEIGHT;
+  const top = (i: number) => 62 + i * LANE_HEIGHT;
   return {
     legend: legend(theme, names, { itemWidth: 16 }), series,
-    grid: lanes.map((_, i) => ({ left: 66, right: 14, top: top(i), height: LANE_HEIGHT - 44 })),
+    grid: lanes.map((_, i) => ({ left: 66, right: 14, top: top(i), height: LANE_HEIGHT - 52 })),
     tooltip: tooltip(theme, {
       trigger: 'item',
       formatter: ({ data, seriesName }: { data: number[] | { value: [number, number]; text: string }; seriesName: string }) => (Array.isArray(data)
@@ -198,7 +198,7 @@ function draw(sent: Sent, places: number[], lanes: Lane[], marks: Mark[], theme:
         : `${escaped(seconds(data.value[0], to - from))}<br>${escaped(data.text)}`),
     }),
     xAxis: lanes.map((_, i) => axis(theme, { type: 'value', gridIndex: i, min: range[0], max: range[1], name: i === lanes.length - 1 ? 's' : '', nameGap: 4, axisLabel: { color: theme.muted, hideOverlap: true, showMaxLabel: false }, splitLine: { show: false } })),
-    yAxis: lanes.map(({ name }, i) => axis(theme, { type: 'value', gridIndex: i, min: 0, max: most * 1.2, splitNumber: 3, name: `${name}, Mbit/s`, nameLocation: 'middle', nameGap: 44, axisLabel: { color: theme.muted, showMaxLabel: false, formatter: (value: number) => number(value) } })),
+    yAxis: lanes.map(({ name }, i) => axis(theme, { type: 'value', gridIndex: i, min: 0, max: most * 1.2, splitNumber: 3, name: `${name}, Mbit/s`, nameLocation: 'end', nameGap: 14, nameTextStyle: { color: theme.text, align: 'left', padding: [0, 0, 0, -40] }, axisLabel: { color: theme.muted, showMaxLabel: false, formatter: (value: number) => number(value) } })),
   };
 }
 

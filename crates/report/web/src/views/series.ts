@@ -63,7 +63,7 @@ export async function seriesView(place: HTMLElement, recorded: Recorded): Promis
       let curves: Curve[] = [];
       const figure = new Figure({
         title: panel.title, file: `${recorded.name}-${panel.file}`, height: 290, group, prepare: async () => { curves = await Promise.all(shown.map((line) => run.curve(line))); },
-        draw: (theme, size, window) => draw(curves, panel, lines, theme, size.width, window, group.range),
+        draw: (theme, size, window) => draw(curves, panel, lines, theme, size.width, window, group.range, recorded.live !== undefined && panel.file !== 'acknowledged'),
       });
       figures.push(figure);
       drawn.push(figure.element);
@@ -74,8 +74,9 @@ export async function seriesView(place: HTMLElement, recorded: Recorded): Promis
   if (flows.length > 1) controls.append(choice('Flow', [ALL, ...flows].map((name) => ({ value: name, text: name })), flow, (name) => { flow = name; redraw(); }));
   if (links.length > 1) controls.append(choice('Link', [ALL, ...links].map((name) => ({ value: name, text: name })), link, (name) => { link = name; redraw(); }));
   if (lines.some((line) => line.side === 'receiver' && line.name !== 'goodput_mbps')) controls.append(tick('receivers\' paths too', bothEnds, (on) => { bothEnds = on; redraw(); }));
+  const taken = recorded.live ? ', taken at every change. Data counts when it is acknowledged' : '';
   place.append(controls, body, h('p', { class: 'note' },
-    `${recorded.samples.toLocaleString('en')} samples. All panels zoom together: drag the bar below a panel, drag a panel, pinch, turn the wheel with Ctrl, or use the keys + - ← → 0. Of each pixel column the smallest and the largest value are drawn, so that no peak is lost.`));
+    `${recorded.samples.toLocaleString('en')} samples${taken}. All panels zoom together: drag the bar below a panel, drag a panel, pinch, turn the wheel with Ctrl, or use the keys + - ← → 0. Of each pixel column the smallest and the largest value are drawn, so that no peak is lost.`));
   redraw();
 }
 
@@ -91,7 +92,7 @@ function nameOf(line: Line, panel: Panel, all: Line[]): string {
   return parts.join(' ') || (SHORT[line.name] ?? line.name);
 }
 
-function draw(curves: Curve[], panel: Panel, all: Line[], theme: Theme, width: number, window: [number, number], range: [number, number]): Option {
+function draw(curves: Curve[], panel: Panel, all: Line[], theme: Theme, width: number, window: [number, number], range: [number, number], steps: boolean): Option {
   const names = curves.map(({ line }) => nameOf(line, panel, all));
   // A colour for each path or link, a dash for each value of it.
   const subjects = [...new Set(curves.map(({ line }) => subject(line)))];
@@ -102,7 +103,8 @@ function draw(curves: Curve[], panel: Panel, all: Line[], theme: Theme, width: n
     const dense = data.length > pixels;
     const dash = DASHES[(panel.names.length > 1 ? panel.names.indexOf(line.name) : subjects.indexOf(subject(line))) % DASHES.length];
     return {
-      type: 'line', name: names[i], symbol: 'none', data, color: theme.colours[subjects.indexOf(subject(line)) % theme.colours.length],
+      // The values of a live transfer are those after a change.
+      type: 'line', name: names[i], symbol: 'none', data, step: steps ? 'end' : false, color: theme.colours[subjects.indexOf(subject(line)) % theme.colours.length],
       lineStyle: { width: dense ? 1 : 1.4, type: dense ? 'solid' : dash, join: 'bevel' }, emphasis: { disabled: true }, animation: false,
     };
   });
