@@ -20,7 +20,8 @@ pub struct StackConfig {
     pub port: u16,
     /// Configuration of every association. The defaults are those of RFC 9260, except that Max.Burst is
     /// [`StackConfig::MAX_BURST`], HyStart++ (RFC 9406) is on, packets are paced, both buffers grow from 1 MiB up to
-    /// [`StackConfig::BUFFER_MAX`], messages may have [`StackConfig::MAX_MESSAGE`] bytes, and addresses may be added and removed (RFC 5061).
+    /// [`StackConfig::BUFFER_MAX`], messages may have [`StackConfig::MAX_MESSAGE`] bytes, addresses may be added and removed (RFC 5061), and
+    /// heartbeats are aligned to [`StackConfig::HB_ALIGNMENT`].
     /// A client that has several local addresses and a server with one also needs `path_per_local_address`.
     pub association: AssociationConfig,
     /// Associations that may wait to be accepted. Beyond that, one that has not delivered a message is aborted, or else the new one.
@@ -63,6 +64,10 @@ impl StackConfig {
     /// packets and a window that never fills; a burst of 16 packets is what TCP senders put into the network, too.
     pub const MAX_BURST: u32 = 16;
 
+    /// Heartbeats of idle associations leave together, at multiples of this time: the process wakes up ten times a second for those of any
+    /// number of associations.
+    pub const HB_ALIGNMENT: Span = Span::from_millis(100);
+
     /// Largest size of a receive or send buffer that is tuned automatically: enough for 10 Gbit/s over 100 ms.
     pub const BUFFER_MAX: u32 = 256 << 20;
 
@@ -91,6 +96,7 @@ impl Default for StackConfig {
                 max_message: Some(Self::MAX_MESSAGE),
                 hystart: Some(true),
                 dynamic_addresses: true,
+                hb_alignment: Self::HB_ALIGNMENT,
                 ..AssociationConfig::default()
             },
             backlog: 128,

@@ -7,7 +7,7 @@ use super::{Association, Context, Outgoing, State};
 use crate::config::NEVER;
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};
-use crate::path::{HEARTBEAT_INFO_LEN, HeartbeatContent, Path, period};
+use crate::path::{HEARTBEAT_INFO_LEN, HeartbeatContent, Path, next_heartbeat};
 use crate::send::PathAck;
 use crate::trace::{TimerKind, TraceEvent, TraceKinds};
 use crate::{PathId, PathState};
@@ -208,6 +208,7 @@ impl Association {
             let verify = self.paths[index].state == PathState::Unconfirmed;
             let random = ctx.random.next_u64();
             let interval = self.path_hb_interval();
+            let alignment = self.config.hb_alignment;
             let path = &mut self.paths[index];
             path.heartbeat.last_probe = ctx.now;
             path.heartbeat.pending = None;
@@ -216,7 +217,7 @@ impl Association {
             } else if interval.is_zero() {
                 NEVER
             } else {
-                ctx.now + period(interval, path.rtt.rto(), random)
+                next_heartbeat(ctx.now, interval, path.rtt.rto(), random, alignment)
             };
         }
         if self.shares_heartbeat_timer() {
@@ -279,11 +280,12 @@ impl Association {
         if must_probe || is_idle {
             self.send_heartbeat(ctx, index);
         } else {
+            let alignment = self.config.hb_alignment;
             let path = &mut self.paths[index];
             path.heartbeat.timer = if interval.is_zero() {
                 NEVER
             } else {
-                path.heartbeat.last_probe + period(interval, rto, random)
+                next_heartbeat(path.heartbeat.last_probe, interval, rto, random, alignment)
             };
         }
     }
@@ -387,11 +389,12 @@ impl Association {
         }
         self.errors = 0;
         let interval = self.path_hb_interval();
+        let alignment = self.config.hb_alignment;
         let path = &mut self.paths[index];
         path.heartbeat.timer = if interval.is_zero() {
             NEVER
         } else {
-            ctx.now + period(interval, path.rtt.rto(), random)
+            next_heartbeat(ctx.now, interval, path.rtt.rto(), random, alignment)
         };
         self.path_answered(ctx, index);
         self.end_probe(index);

@@ -72,6 +72,21 @@ pub(crate) fn period(interval: Span, rto: Span, random: u64) -> Span {
     interval + rto / 2 + jitter
 }
 
+/// Returns when the next heartbeat of a path is due that is idle since `from`: at a multiple of `alignment` within the jitter that
+/// [`period`] may have, if there is one, so that the heartbeats of many associations leave together. An alignment of zero: at any time.
+pub(crate) fn next_heartbeat(from: Time, interval: Span, rto: Span, random: u64, alignment: Span) -> Time {
+    let at = from + period(interval, rto, random);
+    if alignment.is_zero() {
+        return at;
+    }
+    let step = alignment.as_nanos();
+    let below = at.as_nanos() / step * step;
+    let (first, last) = (from + period(interval, rto, 0), from + period(interval, rto, u64::MAX));
+    let aligned = [below.saturating_add(step), below].map(Time::from_nanos);
+    let fits = |time: &Time| *time >= first && *time <= last;
+    aligned.into_iter().find(fits).unwrap_or(at)
+}
+
 /// Length of the Heartbeat Info in bytes.
 pub(crate) const HEARTBEAT_INFO_LEN: usize = 17;
 
@@ -145,6 +160,28 @@ mod tests {
         state.timer = second(102);
         state.on_rto(second(101), Span::from_secs(30), Span::from_secs(1));
         assert_eq!(state.timer, second(102), "it never moves back");
+    }
+
+    // [9260:8.3-13]
+    #[test]
+    fn an_aligned_heartbeat_keeps_within_the_jitter() {
+        // RFC 9260 §8.3: 30 s and an RTO of 1 s, from 0.5 to 1.5 times.
+        let (from, interval) = (Time::from_nanos(7_123_456_789), Span::from_secs(30));
+        let due = |rto, random, alignment| next_heartbeat(from, interval, rto, random, alignment);
+        let (second, tenth) = (Span::from_secs(1), Span::from_millis(100));
+        for random in (0..=64).map(|n| (u64::MAX / 64).saturating_mul(n)) {
+            let at = due(second, random, tenth);
+            assert_eq!(at.as_nanos() % tenth.as_nanos(), 0, "{at:?}");
+            let waited = at.since(from);
+            assert!(
+                waited >= Span::from_millis(30_500) && waited <= Span::from_millis(31_500),
+                "{waited}"
+            );
+            assert_eq!(due(second, random, Span::ZERO), from + period(interval, second, random));
+        }
+        // The jitter of an RTO of 10 ms has no multiple of 100 ms.
+        let rto = Span::from_millis(10);
+        assert_eq!(due(rto, 1 << 63, tenth), from + period(interval, rto, 1 << 63));
     }
 
     // [9260:8.3-13]

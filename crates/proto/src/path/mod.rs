@@ -19,7 +19,7 @@ use whimbrel_control::estimator::{RttConfig, RttEstimator};
 use whimbrel_control::{BuildContext, Controller, GroundTruth, Seq, Span, Time, WindowRules};
 use whimbrel_wire::COMMON_HEADER_LEN;
 
-pub(crate) use heartbeat::{HEARTBEAT_INFO_LEN, HeartbeatContent, HeartbeatState, period};
+pub(crate) use heartbeat::{HEARTBEAT_INFO_LEN, HeartbeatContent, HeartbeatState, next_heartbeat, period};
 
 pub(crate) use epochs::Epochs;
 pub(crate) use paths::Paths;
