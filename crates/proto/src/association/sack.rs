@@ -208,19 +208,46 @@ impl Association {
         from: Option<PathId>,
         echo: &Echo,
     ) {
+        if ack.acked == 0 {
+            return;
+        }
+        let growth = self.coupled_growth(ctx.now, index, ack.acked);
+        let sample = self.ack_sample(ctx.now, index, ack, advanced, from, echo);
+        let path = &mut self.paths[index];
+        path.filled = sample.flight_before >= path.control.cwnd();
+        path.control.on_ack(&sample, CouplingLimits::growth(growth));
+        path.one_packet_only = false;
+        // RFC 9260 §6.3.2 rules R2 and R3. Chunks that wait for retransmission are not in flight: `note_sent` starts the timer again.
+        if self.sender.outstanding.chunks_in_flight(index) == 0 {
+            path.t3 = NEVER;
+        } else if ack.earliest_acked {
+            path.t3 = ctx.now + path.timeout();
+        }
+        if !self.is_stale(index, ack) {
+            self.path_answered(ctx, index);
+        }
+        self.trace_window(ctx, index);
+    }
+
+    /// Counts an acknowledgement of data on a path, and returns its description for the congestion control.
+    fn ack_sample(
+        &mut self,
+        now: Time,
+        index: PathId,
+        ack: &PathAck,
+        advanced: bool,
+        from: Option<PathId>,
+        echo: &Echo,
+    ) -> AckSample {
         let PathAck {
             acked,
             flight_before,
-            earliest_acked,
             newest_sent_at,
             packets,
             newest,
             advanced: advanced_here,
             ..
         } = *ack;
-        if acked == 0 {
-            return;
-        }
         let flight = self.sender.outstanding.flight(index);
         let in_recovery = self.epochs(index).was_reduced && !self.grows_in_recovery(index);
         let cumulative_advanced = if self.sender.outstanding.is_per_path() {
@@ -228,7 +255,6 @@ impl Association {
         } else {
             advanced
         };
-        let growth = self.coupled_growth(ctx.now, index, acked);
         // Without timestamps, redundant transmission does not always know which transmission has arrived.
         let is_redundant = self.is_redundant();
         let returned_on = from.filter(|_| self.paths.len() > 1 && !is_redundant);
@@ -240,20 +266,20 @@ impl Association {
         };
         path.delivered += acked;
         path.losses.on_delivered(packets);
-        let flight_before = path.utilized(ctx.now, flight_before);
+        let flight_before = path.utilized(now, flight_before);
         let min_rtt = path.rtt.min_rtt();
         let rate = match &mut self.sender.rates {
-            Some(rates) => rates.on_delivered(ctx.now, index, acked, min_rtt),
+            Some(rates) => rates.on_delivered(now, index, acked, min_rtt),
             None => None,
         };
         // For the parts only: the RTO has its own samples, one per round trip (`on_rtt_sample`). A timestamp identifies the transmission,
         // even of a retransmitted chunk.
         let rtt = newest_sent_at
             .or(stamps.map(|stamps| stamps.sent))
-            .map(|sent_at| ctx.now.since(sent_at))
+            .map(|sent_at| now.since(sent_at))
             .map(|rtt| returned_on.map_or(rtt, |from| path.comparable(from, rtt)));
-        let sample = AckSample {
-            now: ctx.now,
+        AckSample {
+            now,
             acked,
             packets,
             flight_before,
@@ -271,20 +297,7 @@ impl Association {
             rate,
             stamps,
             eci,
-        };
-        path.filled = flight_before >= path.control.cwnd();
-        path.control.on_ack(&sample, CouplingLimits::growth(growth));
-        path.one_packet_only = false;
-        // RFC 9260 §6.3.2 rules R2 and R3. Chunks that wait for retransmission are not in flight: `note_sent` starts the timer again.
-        if self.sender.outstanding.chunks_in_flight(index) == 0 {
-            path.t3 = NEVER;
-        } else if earliest_acked {
-            path.t3 = ctx.now + path.timeout();
         }
-        if !self.is_stale(index, ack) {
-            self.path_answered(ctx, index);
-        }
-        self.trace_window(ctx, index);
     }
 
     /// RFC 9260 §7.2.4, items 2, 3 and 6: reduces cwnd, lets one packet go out regardless of cwnd (`urgent`), and enters the recovery.
