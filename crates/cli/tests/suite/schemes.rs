@@ -158,10 +158,10 @@ fn lists_parts_with_parameters_units_and_defaults() {
 
     window = "veno"  Grows slowly while packets are queued; a transmission loss reduces the window by a fifth. (Fu and Liew 2003)
         beta = 3.0
-            Beta in packets, 0 to 1000: while at least this number are queued, the window grows in every other
-            round-trip time only.
+            Beta in packets, 0 to 1000: while at least this number are queued, the window grows only in every
+            second round-trip time.
         keep = 0.8
-            The share of the window that is left after a loss judged a transmission error, 0.5 to 1 (Fu and Liew
+            Fraction of the window that remains after a loss judged a transmission loss, 0.5 to 1 (Fu and Liew
             2003, II.C: 4/5).
     "#);
     let all = good(&["schemes", "parts"]);

@@ -17,7 +17,7 @@ use crate::view::WindowView;
 pub struct EciParameters {
     /// Weight of an indication in their average, 0 to 1 (Shishir 2000, IV.A: 0.25).
     pub weight: f64,
-    /// An average above this is congestion, 0 to 1. The thesis names no value.
+    /// A loss is congestion if the average of the indications exceeds this, 0 to 1. The thesis names no value.
     pub threshold: f64,
 }
 

@@ -20,18 +20,21 @@ pub struct HazardParameters {
     pub memory: Span,
     /// Standard deviations by which the losses of a band must exceed the expected ones, 0 to 10.
     pub sigmas: f64,
-    /// Tolerance of a delay, as a multiple of the mean difference of two successive delays, 0 to 100.
+    /// Tolerance of a delay, as a multiple of the mean difference of two successive delays, 0 to 100: delays that differ by less count as
+    /// equal.
     pub near: f64,
-    /// Least tolerance of a delay as a share of the smoothed round-trip time, 0 to 0.5.
+    /// Minimum tolerance of a delay, as a fraction of the smoothed round-trip time, 0 to 0.5.
     pub least: f64,
-    /// Least share of the packets with a delay below a band, 0.001 to 0.9.
+    /// The losses of a band are compared with those at lower delays only if at least this fraction of the packets had a lower delay,
+    /// 0.001 to 0.9.
     pub below: f64,
-    /// If fewer than this share of the packets are below a band, the bursts of all losses count, 0 to 1. Also a limit of
-    /// `standing_loss_share`.
+    /// If fewer than this fraction of the packets had a lower delay, bursts are taken to be at least as long as those of all losses are
+    /// on average, 0 to 1. `standing_loss_share` uses the same limit.
     pub few: f64,
-    /// A loss is congestion if this probability or more of the losses of its round is in excess, 0.01 to 1.
+    /// A loss is congestion if the estimated probability that the losses of its round trip are more than those at lower delays explain is
+    /// at least this, 0.01 to 1.
     pub certainty: f64,
-    /// Share of the probability that rounds without a verdict leave to later rounds, 0 to 1.
+    /// Fraction of that probability that a round trip without a verdict passes on to the next one, 0 to 1.
     pub carry: f64,
     /// A loss is congestion while at least this share of the packets is lost, 0 to 1; 1 turns this rule off. If many flows keep a
     /// queue full, no delay is low.

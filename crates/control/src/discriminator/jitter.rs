@@ -18,14 +18,14 @@ use crate::view::WindowView;
 pub struct JitterParameters {
     /// Weight of a sample in the smoothed ratio (Chen, equation 8), above 0 to 1; 1 judges by the latest sample alone.
     pub alpha: f64,
-    /// Samples of zero are ignored: the queue had the same length twice, which does not make it short (Chen, 3.1.4).
+    /// Samples of zero are ignored: they mean that the length of the queue did not change, not that the queue is short (Chen, 3.1.4).
     pub ignore_zero: bool,
     /// k in bytes, 1 to 1,000,000: a loss is congestion if the ratio reaches k over the window. Absent: one unit of the window (Chen,
     /// 4.1: one MSS).
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub k: Option<u64>,
-    /// k follows the window instead: half of what the window grew by in the last round-trip time, from a quarter of a unit to
-    /// one unit. Chen (section 5) leaves a dynamic k to future work; k is meant as what the sender itself adds to a full queue.
+    /// k follows the window: half of the window's growth in the last round-trip time, from a quarter of a unit to one unit. Chen (section
+    /// 5) leaves a dynamic k to future work; k stands for what the sender itself adds to a full queue.
     pub dynamic_k: bool,
     /// m: number of windows of packets over which the ratio is computed (Chen, equation 7), 1 to 16.
     pub windows: u32,

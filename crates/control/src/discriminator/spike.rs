@@ -15,9 +15,10 @@ use crate::view::WindowView;
     serde(default, deny_unknown_fields)
 )]
 pub struct SpikeParameters {
-    /// A spike begins above this share of the way from the least to the greatest one-way time seen, 0 to 1.
+    /// A spike begins when the one-way delay exceeds its minimum by more than this fraction of the range from its minimum to its maximum,
+    /// 0 to 1.
     pub start: f64,
-    /// And ends below this share, 0 to `start`.
+    /// A spike ends when the one-way delay is below this fraction of the same range, 0 to `start`.
     pub end: f64,
 }
 

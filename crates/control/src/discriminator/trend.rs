@@ -14,9 +14,9 @@ use crate::view::WindowView;
     serde(default, deny_unknown_fields)
 )]
 pub struct TrendParameters {
-    /// Weight of an arrival in the share of those that took longer than the one before, 0 to 1.
+    /// Weight of an arrival in the fraction of arrivals whose one-way delay exceeds the previous one, 0 to 1.
     pub gamma: f64,
-    /// A share above this is congestion, 0 to 1.
+    /// A loss is congestion if that fraction exceeds this, 0 to 1.
     pub threshold: f64,
 }
 

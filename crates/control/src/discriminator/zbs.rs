@@ -18,13 +18,14 @@ use crate::view::WindowView;
     serde(default, deny_unknown_fields)
 )]
 pub struct ZbsParameters {
-    /// Below the least one-way time and this share of the shortest inter-arrival time Spike judges, 0 to 1.
+    /// Spike judges while the one-way delay exceeds its minimum by less than this fraction of the shortest inter-arrival time, 0 to 1.
+    /// Otherwise the ratio of the mean inter-arrival time to the shortest one decides.
     pub near: f64,
-    /// Narrowness (mean over shortest inter-arrival time) below which ZigZag judges, 0 to 10.
+    /// ZigZag judges while the ratio is below this, 0 to 10.
     pub wide: f64,
-    /// Narrowness from `wide` up to which mBiaz judges, `wide` to 10.
+    /// mBiaz judges while the ratio is at least `wide` and below this, `wide` to 10.
     pub narrow: f64,
-    /// Narrowness from `narrow` up to which ZigZag judges, `narrow` to 10; Spike does above.
+    /// ZigZag judges while the ratio is at least `narrow` and below this, `narrow` to 10; Spike judges above it.
     pub shared: f64,
 }
 

@@ -14,7 +14,7 @@ use crate::view::WindowView;
     serde(default, deny_unknown_fields)
 )]
 pub struct ZigZagParameters {
-    /// Weight of a one-way time in the mean, 0 to 0.5; the deviation uses twice this weight.
+    /// Weight of a one-way delay in its mean, 0 to 0.5; the deviation uses twice this weight.
     pub alpha: f64,
 }
 

@@ -17,7 +17,7 @@ use crate::{Span, Time};
 pub struct CubicParameters {
     /// C in packets per second cubed, 0.001 to 10 (RFC 9438 §5.1: 0.4).
     pub c: f64,
-    /// The share of the window that congestion leaves, 0.1 to 0.95 (RFC 9438 §4.6: 0.7).
+    /// Fraction of the window that remains after congestion, 0.1 to 0.95 (RFC 9438 §4.6: 0.7).
     pub beta: f64,
     /// Losing flows make room for newcomers (RFC 9438 §4.7).
     pub fast_convergence: bool,

@@ -16,12 +16,12 @@ use crate::sample::{AckSample, LossEvent, MarkEvent, Verdict};
     serde(default, deny_unknown_fields)
 )]
 pub struct DctcpParameters {
-    /// Weight of a window of data in the share of marked packets, 0.001 to 1 (RFC 8257 §4.2: 1/16).
+    /// Weight of a window of data in the fraction of marked packets, 0.001 to 1 (RFC 8257 §4.2: 1/16).
     pub g: f64,
-    /// The share of marked packets to begin with, 0 to 1 (RFC 8257 §3.3: 1).
+    /// Initial value of the fraction of marked packets, 0 to 1 (RFC 8257 §3.3: 1).
     pub initial_alpha: f64,
-    /// Paths with a shorter round-trip time grow as if they had this one, so that they do not starve longer ones (TCP Prague: 25 ms); 0 s
-    /// for none, up to 1 s.
+    /// Windows of paths with a shorter round-trip time grow as if they had this one, so that flows with longer ones are not starved (TCP
+    /// Prague: 25 ms); up to 1 s. 0 s: off.
     pub reference_rtt: Span,
 }
 

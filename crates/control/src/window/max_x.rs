@@ -43,7 +43,7 @@ pub enum Reduction {
 pub struct MaxXParameters {
     /// What x is.
     pub x: Reduction,
-    /// S, the bandwidth of the bottleneck or the share of it that this sender is to have; only with x = "bdp".
+    /// S, the bandwidth of the bottleneck, or the part of it that this sender may use; only with x = "bdp".
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub bandwidth: Option<Rate>,
     /// x in bytes; only with x = "fixed".

@@ -13,7 +13,7 @@ use crate::sample::{AckSample, LossEvent, Verdict};
     serde(default, deny_unknown_fields)
 )]
 pub struct ThreeQuartersParameters {
-    /// The share of the window that is left after a loss judged a transmission error, 0.5 to 1.
+    /// Fraction of the window that remains after a loss judged a transmission loss, 0.5 to 1.
     pub keep: f64,
 }
 

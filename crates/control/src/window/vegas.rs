@@ -13,11 +13,11 @@ use crate::sample::{AckSample, LossEvent, Verdict};
     serde(default, deny_unknown_fields)
 )]
 pub struct VegasParameters {
-    /// While fewer packets wait, the window grows, 0 to 1000.
+    /// The window grows while fewer packets than this are queued, 0 to 1000.
     pub alpha: f64,
-    /// While more packets wait, it shrinks, `alpha` to 1000.
+    /// The window shrinks while more packets than this are queued, `alpha` to 1000.
     pub beta: f64,
-    /// When more packets wait, slow start ends, 0 to 1000.
+    /// Slow start ends when more packets than this are queued, 0 to 1000.
     pub gamma: f64,
 }
 

@@ -15,9 +15,9 @@ use crate::sample::{AckSample, LossEvent, Verdict};
     serde(default, deny_unknown_fields)
 )]
 pub struct VenoParameters {
-    /// Beta in packets, 0 to 1000: while at least this number are queued, the window grows in every other round-trip time only.
+    /// Beta in packets, 0 to 1000: while at least this number are queued, the window grows only in every second round-trip time.
     pub beta: f64,
-    /// The share of the window that is left after a loss judged a transmission error, 0.5 to 1 (Fu and Liew 2003, II.C: 4/5).
+    /// Fraction of the window that remains after a loss judged a transmission loss, 0.5 to 1 (Fu and Liew 2003, II.C: 4/5).
     pub keep: f64,
 }
 

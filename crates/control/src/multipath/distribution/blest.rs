@@ -15,8 +15,8 @@ use crate::part::{BuildContext, ParameterError, Part, in_range};
     serde(default, deny_unknown_fields)
 )]
 pub struct BlestParameters {
-    /// Lambda at the start, by which the estimate of what the faster path will send is multiplied: 1 to 1.3. It grows by 0.04 with
-    /// each round-trip time in which the shared window was full, and shrinks by 0.01 with each other one.
+    /// Initial lambda, 1 to 1.3: a factor of the estimated amount of data that the faster path sends. It grows by 0.04 with each
+    /// round-trip time in which the shared window was full, and shrinks by 0.01 with each other one.
     pub lambda: f64,
 }
 

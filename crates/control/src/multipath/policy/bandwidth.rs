@@ -22,15 +22,15 @@ use crate::{Rate, Span, Time};
     serde(default, deny_unknown_fields)
 )]
 pub struct BandwidthParameters {
-    /// Heartbeats sent back to back, 2 to 32.
+    /// Number of heartbeats sent back to back, 2 to 32.
     pub packets: u32,
     /// Time between two measurements of a path, 10 ms to 1 h.
     pub interval: Span,
     /// Weight of a new estimate, above 0 and up to 1.
     pub weight: f64,
-    /// Share by which another path's bandwidth must be the larger one, 0 to 10.
+    /// Fraction by which the estimated bandwidth of another path must be larger, 0 to 10.
     pub margin: f64,
-    /// Measurements in a row in which it must be, 1 to 1000.
+    /// Number of consecutive measurements in which it must be larger, 1 to 1000.
     pub patience: u32,
 }
 

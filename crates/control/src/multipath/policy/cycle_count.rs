@@ -23,7 +23,7 @@ use crate::part::{BuildContext, ParameterError, Part, in_range};
 pub struct CycleCountParameters {
     /// Packets delivered in a cycle, 1 to 1000000.
     pub cycle: u32,
-    /// Cost at which the path fails, as a share of the cycle: above 0, up to 1.
+    /// The path fails if its cost reaches this fraction of the cycle: above 0, up to 1.
     pub threshold: f64,
     /// Whether data returns to the primary path as soon as it answers.
     pub returns: bool,

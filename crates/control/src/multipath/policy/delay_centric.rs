@@ -19,13 +19,13 @@ use crate::{Span, Time};
     serde(default, deny_unknown_fields)
 )]
 pub struct DelayCentricParameters {
-    /// Share by which another path's smoothed round-trip time must be the shorter one, 0 to 0.99.
+    /// Fraction by which the smoothed round-trip time of the other path must be shorter, 0 to 0.99.
     pub margin: f64,
-    /// Time for which the other path's smoothed round-trip time must be shorter by `margin` before data moves, up to 1 h.
+    /// Time for which it must be shorter before data moves, up to 1 h.
     pub hold: Span,
     /// Time between the heartbeats that measure an idle path, 10 ms to 1 h.
     pub interval: Span,
-    /// How long the delay counts that a path had under load, up to 24 h.
+    /// Time for which a delay that was measured under load is remembered, up to 24 h.
     pub memory: Span,
 }
 

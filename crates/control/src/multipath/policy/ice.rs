@@ -21,14 +21,14 @@ use crate::part::{BuildContext, ParameterError, Part, in_range};
     serde(default, deny_unknown_fields)
 )]
 pub struct IceParameters {
-    /// When the first measurement begins, up to 24 h after the association is up: 100 s in the paper's third experiment, 0 s in its
-    /// fourth.
+    /// Start of the first measurement, up to 24 h after the association is established: 100 s in the third experiment of the paper, 0 s
+    /// in the fourth.
     pub first: Span,
-    /// From the beginning of a measurement to that of the next one, 1 s to 24 h.
+    /// Time from the start of a measurement to the start of the next one, 1 s to 24 h.
     pub period: Span,
-    /// How long a measurement lasts, 100 ms up to the period.
+    /// Length of a measurement, 100 ms up to the period.
     pub length: Span,
-    /// Share by which an idle path's mean window must be the larger one, 0 to 10; 0 in the paper.
+    /// Fraction by which the mean window of an idle path must be larger, 0 to 10; 0 in the paper.
     pub margin: f64,
     /// Fraction of the packets delivered during a measurement for which the current path's window must have been full, 0 to 1. Below
     /// it, data stays on the current path: the application limits the rate, and a window that is not full grows only with the

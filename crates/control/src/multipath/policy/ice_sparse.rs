@@ -23,20 +23,20 @@ pub struct IceSparseParameters {
     pub first: Span,
     /// From the beginning of a measurement to that of the next one, 1 s to 24 h.
     pub period: Span,
-    /// How long a measurement lasts at most, 100 ms up to the period.
+    /// Maximum length of a measurement, 100 ms up to the period.
     pub length: Span,
-    /// Share by which an idle path's mean window must be the larger one, 0 to 10.
+    /// Fraction by which the mean window of an idle path must be larger, 0 to 10.
     pub margin: f64,
-    /// Share of the packets delivered in a measurement that the current path's window must have been full for, 0 to 1. Below it data
-    /// stays.
+    /// Fraction of the packets delivered during a measurement for which the current path's window must have been full, 0 to 1. Below it,
+    /// data stays on the current path.
     pub filled: f64,
     /// Whether the window of the probes grows although it is not filled, up to what the peer's receive buffer takes.
     pub unfilled_growth: bool,
-    /// Length of a batch, 10 ms to 60 s: several round-trip times.
+    /// Length of a batch, 10 ms to 60 s. It should be several round-trip times.
     pub batch: Span,
-    /// Batches at least, 2 to 1000.
+    /// Minimum number of batches, 2 to 1000.
     pub least: u32,
-    /// Standard errors by which the mean difference must be off zero, 0 to 100.
+    /// The measurement ends when the mean difference of the windows exceeds this number of standard errors, 0 to 100.
     pub confidence: f64,
 }
 

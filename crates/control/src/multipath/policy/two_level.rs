@@ -18,10 +18,10 @@ use crate::part::{BuildContext, ParameterError, Part};
     serde(default, deny_unknown_fields)
 )]
 pub struct TwoLevelParameters {
-    /// Timeouts in a row that a path may have before new data goes elsewhere, 0 to 255.
+    /// After more consecutive timeouts of a path than this, new data is sent on another path, 0 to 255.
     pub redirect: u32,
-    /// Timeouts in a row that the primary path may have before the path that carries data instead becomes the primary one,
-    /// `redirect` to 255; counted up to `path_max_retrans` + 1.
+    /// After more consecutive timeouts of the primary path than this, the path that carries its data becomes the primary path, `redirect`
+    /// to 255; counted up to `path_max_retrans` + 1.
     pub change: u32,
 }
 

@@ -18,15 +18,15 @@ pub struct BbrParameters {
     pub probe_gain: f64,
     /// Share of what is in flight that may be lost before the path counts as full, 0 to 0.5 (BBRLossThresh: 0.02).
     pub loss_threshold: f64,
-    /// What loss leaves of the bounds, 0.1 to 1 (BBRBeta: 0.7).
+    /// Fraction of the bounds that remains after a loss, 0.1 to 1 (BBRBeta: 0.7).
     pub beta: f64,
-    /// Share of the long-term bound that is left free for other flows, 0 to 0.9 (BBRHeadroom: 0.15).
+    /// Fraction of the long-term bound that is left for other flows, 0 to 0.9 (BBRHeadroom: 0.15).
     pub headroom: f64,
-    /// The shortest time between two probes for bandwidth, 0.1 s to 60 s (2 s); up to 1 s is added.
+    /// Minimum time between two probes for bandwidth, 0.1 s to 60 s (2 s); a random time of up to 1 s is added.
     pub probe_wait: Span,
-    /// The round-trip time is the lowest one of this time, 1 s to 1 h (MinRTTFilterLen: 10 s).
+    /// Length of the window of the minimum filter of the round-trip time, 1 s to 1 h (MinRTTFilterLen: 10 s).
     pub min_rtt_window: Span,
-    /// ProbeRTT comes after this time without a lower round-trip time, 1 s to 1 h (ProbeRTTInterval: 5 s).
+    /// Time without a lower round-trip time after which ProbeRTT begins, 1 s to 1 h (ProbeRTTInterval: 5 s).
     pub probe_rtt_interval: Span,
     /// The duration of ProbeRTT, 10 ms to 10 s (ProbeRTTDuration: 200 ms).
     pub probe_rtt_time: Span,
