@@ -92,6 +92,22 @@ pub(crate) fn execute(
     part: Part,
     common: &Common,
 ) -> Outcome<Executed> {
+    execute_and(scenario, destination, part, common, &|runs| {
+        if common.json || !runs.is_empty() {
+            print_results(scenario, runs, common.json, &common.view)?;
+        }
+        Ok(())
+    })
+}
+
+/// Runs a scenario, calls `print` with the runs, and writes results.
+pub(crate) fn execute_and(
+    scenario: &Scenario,
+    destination: Option<&Destination>,
+    part: Part,
+    common: &Common,
+    print: &dyn Fn(&[Run]) -> Outcome,
+) -> Outcome<Executed> {
     common.view.check(scenario)?;
     let interrupted = listen()?;
     let mut earlier = Vec::new();
@@ -127,7 +143,7 @@ pub(crate) fn execute(
         Ok(())
     });
     teller.finish();
-    let manifest = give_out(scenario, &runs, results, &outcome, common)?;
+    let manifest = give_out(&runs, results, &outcome, common, print)?;
     conclude(part.count(scenario.runs()), &runs, folder, &outcome)?;
     Ok(Executed { runs, manifest })
 }
@@ -195,11 +211,11 @@ fn bytes(n: u64) -> String {
 
 /// Completes the files and prints the summary of all runs.
 fn give_out(
-    scenario: &Scenario,
     runs: &[Run],
     results: Option<Results>,
     outcome: &LabOutcome,
     common: &Common,
+    print: &dyn Fn(&[Run]) -> Outcome,
 ) -> Outcome<Option<Manifest>> {
     let status = match outcome {
         LabOutcome { error: Some(_), .. } => Status::Failed,
@@ -208,9 +224,7 @@ fn give_out(
     };
     let written = results.map(|results| results.finish(status)).transpose();
     // The table first: it is printed even if the disk is full.
-    if common.json || !runs.is_empty() {
-        print_results(scenario, runs, common.json, &common.view)?;
-    }
+    print(runs)?;
     match written {
         Ok(manifest) => {
             if !common.quiet {

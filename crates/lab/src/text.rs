@@ -1,5 +1,6 @@
 //! Words and cells of the result files.
 
+use serde_json::Value;
 use whimbrel_sim::{FlowOutcome, RadioResult};
 
 /// Returns the word for a flow's outcome.
@@ -13,10 +14,16 @@ pub(crate) fn outcome_word(outcome: &FlowOutcome) -> &'static str {
     }
 }
 
-/// Returns a swept value without quotes.
-pub(crate) fn text(value: &serde_json::Value) -> String {
+/// Returns a swept value without quotes; a table as its kind and its other fields: `veno beta=4`.
+pub(crate) fn text(value: &Value) -> String {
     match value {
-        serde_json::Value::String(text) => text.clone(),
+        Value::String(text) => text.clone(),
+        Value::Object(fields) => {
+            let kind = fields.get("kind").map(text);
+            let others = fields.iter().filter(|(name, _)| *name != "kind");
+            let others = others.map(|(name, value)| format!("{name}={}", text(value)));
+            kind.into_iter().chain(others).collect::<Vec<_>>().join(" ")
+        }
         other => other.to_string(),
     }
 }
@@ -48,4 +55,22 @@ pub(crate) fn radio_row(radio: &RadioResult) -> Vec<String> {
         radio.max_queue_packets.to_string(),
         drops.collect::<Vec<_>>().join(" "),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_is_its_kind_and_its_other_fields() {
+        let table = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
+        assert_eq!(text(&table(r#"{"kind":"veno"}"#)), "veno");
+        assert_eq!(text(&table(r#"{"beta":4,"kind":"veno"}"#)), "veno beta=4");
+        assert_eq!(
+            text(&table(r#"{"loss":{"kind":"none"},"rate":"2 Mbit/s"}"#)),
+            "loss=none rate=2 Mbit/s"
+        );
+        assert_eq!(text(&table("0.5")), "0.5");
+        assert_eq!(text(&table(r#""jsctp""#)), "jsctp");
+    }
 }

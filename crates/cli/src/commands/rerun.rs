@@ -3,13 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use whimbrel_lab::Manifest;
+use serde_json::{Value, json};
+use whimbrel_lab::{Manifest, Run};
 use whimbrel_scenario::Scenario;
 
-use crate::execute::{Common, Destination, execute};
-use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, note, scenario_error};
+use crate::execute::{Common, Destination, execute, execute_and};
+use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, note, print_json, scenario_error};
 
 /// Repeat the runs of a manifest.json, and compare the files
+///
+/// With --json, the object also has "comparison": {"identical", "files", "differences": [TEXT]}. The exit code is 1 if a file differs.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {
@@ -61,8 +64,18 @@ fn try_run(args: &Args) -> Outcome {
         resume: false,
         command: earlier.command.clone(),
     };
-    let manifest = execute(&scenario, Some(&destination), earlier.part, &args.common)?.manifest;
-    let differences = manifest.map_or_else(Vec::new, |manifest| differences(&earlier, &manifest));
+    let (part, common) = (earlier.part, &args.common);
+    let executed = if common.json {
+        // The object is printed with the comparison.
+        execute_and(&scenario, Some(&destination), part, common, &|_| Ok(()))?
+    } else {
+        execute(&scenario, Some(&destination), part, common)?
+    };
+    let manifest = executed.manifest.as_ref();
+    let differences = manifest.map_or_else(Vec::new, |manifest| differences(&earlier, manifest));
+    if common.json {
+        print_comparison(&scenario, &executed.runs, &earlier, &differences)?;
+    }
     if differences.is_empty() {
         note(format_args!(
             "identical: all {} files in {}",
@@ -82,6 +95,19 @@ fn try_run(args: &Args) -> Outcome {
             path.display()
         ),
     ))
+}
+
+/// Prints the object of `run --json` with the member `comparison`.
+fn print_comparison(scenario: &Scenario, runs: &[Run], earlier: &Manifest, differences: &[String]) -> Outcome {
+    let points = whimbrel_lab::summarise(scenario, runs);
+    let text = whimbrel_lab::json(scenario, &points, runs);
+    let mut object: Value = serde_json::from_str(&text).map_err(|error| fail(FAILED, error))?;
+    object["comparison"] = json!({
+        "identical": differences.is_empty(),
+        "files": earlier.files.len(),
+        "differences": differences,
+    });
+    print_json(&object)
 }
 
 /// Returns the folder of the manifest with `-rerun` appended.

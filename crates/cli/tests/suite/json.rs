@@ -478,9 +478,15 @@ fn the_demo_prints_one_object() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let object = json(folder.path(), &["demo", "--json", "--out", "demo"]);
     assert_eq!(object["points"].as_array().map(Vec::len), Some(2));
-    // A rerun compares on standard error.
     let rerun = json(folder.path(), &["rerun", "demo/manifest.json", "--json"]);
     assert_eq!(rerun["points"], object["points"]);
+    assert_eq!(rerun["comparison"]["identical"], true);
+    assert_eq!(rerun["comparison"]["differences"], serde_json::json!([]));
+    assert!(
+        rerun["comparison"]["files"].as_u64() > Some(3),
+        "{}",
+        rerun["comparison"]
+    );
 }
 
 /// Commands that print an object about the results of [`results`].
