@@ -12,7 +12,7 @@ use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, note, pr
 
 /// Repeat the runs of a manifest.json, and compare the files
 ///
-/// With --json, the object also has "comparison": {"identical", "files", "differences": [TEXT]}. The exit code is 1 if a file differs.
+/// With --json, the object also has "comparison": {"identical", "files", "differences"}. The exit code is 1 if a file differs.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {

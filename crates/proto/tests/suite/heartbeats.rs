@@ -46,6 +46,32 @@ fn section_8_3_idle_paths_are_probed_every_hb_interval_plus_rto_with_half_an_rto
     }
 }
 
+// [9260:8.3-13]
+#[test]
+fn heartbeats_of_idle_paths_are_sent_at_multiples_of_the_alignment() {
+    let config = AssociationConfig {
+        hb_alignment: Span::from_millis(100),
+        ..AssociationConfig::default()
+    };
+    let (mut net, a, _) = confirmed(2, &config);
+    let start = net.now;
+    net.run_for(Span::from_secs(3600));
+    for (index, remote) in addrs(Host::B, 2).into_iter().enumerate() {
+        let heartbeats = net.sent(Host::A, ChunkType::HEARTBEAT);
+        let times: Vec<_> = heartbeats
+            .iter()
+            .filter(|sent| sent.remote == remote && sent.at > start)
+            .map(|sent| sent.at)
+            .collect();
+        assert!(times.len() > 100);
+        assert!(times.iter().all(|at| at.as_nanos() % 100_000_000 == 0), "{times:?}");
+        let gaps: Vec<_> = times.windows(2).map(|pair| pair[1].since(pair[0])).collect();
+        let (low, high) = (Span::from_millis(30_500), Span::from_millis(31_520));
+        assert!(gaps.iter().all(|gap| *gap >= low && *gap <= high), "{gaps:?}");
+        assert_eq!(path(&net, a, index).errors, 0);
+    }
+}
+
 #[test]
 fn section_8_3_a_path_in_use_needs_no_heartbeats() {
     let (mut net, a, _) = confirmed(2, &AssociationConfig::default());
