@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -13,6 +13,8 @@ use crate::error::ReportError;
 
 /// Lines that are read of a file, at most.
 const MOST_LINES: usize = 4_000_000;
+/// Bytes of a line; what is longer is no event.
+const LONGEST_LINE: u64 = 1 << 20;
 
 /// A line of the file.
 #[derive(Deserialize)]
@@ -232,7 +234,7 @@ impl Live {
             return format!("path {path}");
         };
         let same = |other: &[String; 2]| ip(&other[0]) == ip(local) && ip(&other[1]) == ip(remote);
-        let of_end = self.paths.iter().filter(|((known, _), _)| *known == end);
+        let of_end = self.paths.range((end, 0)..=(end, u32::MAX));
         if of_end.filter(|(_, other)| same(other)).count() > 1 {
             format!("{local} to {remote}")
         } else {
@@ -270,20 +272,21 @@ pub(crate) struct Events {
 const UNLIMITED: f64 = i64::MAX as f64;
 
 impl Events {
-    /// Reads a file. A line that is cut off is left out.
+    /// Reads a file. A line that is cut off, or is no event, is left out.
     pub(crate) fn read(path: &Path) -> Result<Self, ReportError> {
         let error = ReportError::at(path);
         let mut events = Events::default();
         events.words.number("");
         let mut reader = BufReader::with_capacity(1 << 16, File::open(path).map_err(|e| error(&e))?);
-        let mut line = String::new();
+        let mut line = Vec::new();
         for _ in 0..MOST_LINES {
             line.clear();
-            if reader.read_line(&mut line).map_err(|e| error(&e))? == 0 {
+            let mut rest = reader.by_ref().take(LONGEST_LINE);
+            if rest.read_until(b'\n', &mut line).map_err(|e| error(&e))? == 0 {
                 events.settle();
                 return Ok(events);
             }
-            if let Ok(event) = serde_json::from_str::<Event<'_>>(&line) {
+            if let Ok(event) = serde_json::from_slice::<Event<'_>>(&line) {
                 events.take(&event);
             }
         }
@@ -326,7 +329,7 @@ impl Events {
 
     /// A node of a live transfer begins to record: its clock showed `time` milliseconds at `unix_ms` since 1970.
     fn started(&mut self, time: f64, node: usize, unix_ms: f64) {
-        let began = unix_ms - time;
+        let began = (unix_ms - time).clamp(-LATEST_DATE, LATEST_DATE);
         let live = self.live.get_or_insert_with(|| Live {
             began,
             ..Live::default()
@@ -493,6 +496,9 @@ impl Events {
             self.judged.sort_by_key(|event| event.at);
             self.changes.sort_by_key(|event| event.at);
             self.judged.iter_mut().for_each(|judged| judged.truth = Truth::Unknown);
+            // A tail-loss probe retransmits what is not known to be lost.
+            let words = self.words.list();
+            self.lost.retain(|lost| words[lost.rule] != "tail_probe");
             return;
         }
         let mut sent: BTreeMap<(usize, u32, i64), Vec<usize>> = BTreeMap::new();
@@ -536,6 +542,23 @@ impl Events {
         }
     }
 
+    /// The time of the last event of a live transfer.
+    pub(crate) fn last(&self) -> i64 {
+        let ends = [
+            self.sent.last().map(|event| event.at),
+            self.acked.last().map(|event| event.at),
+            self.lost.last().map(|event| event.at),
+            self.judged.last().map(|event| event.at),
+            self.changes.last().map(|event| event.at),
+        ];
+        let live = self.live.iter();
+        let measured = live.flat_map(|live| {
+            let windows = live.windows.last().map(|event| event.at);
+            [windows, live.round_trips.last().map(|event| event.at)]
+        });
+        ends.into_iter().chain(measured).flatten().max().unwrap_or(0)
+    }
+
     /// Whether the sender erred: it took a loss by transmission for congestion or the other way round, or judged what was not lost.
     pub(crate) fn is_wrong(&self, judged: &Judged) -> bool {
         let verdict = self.words.list()[judged.verdict].as_str();
@@ -552,9 +575,14 @@ fn or_none(text: &str) -> &str {
     if text.is_empty() { "no next hop" } else { text }
 }
 
+/// Nanoseconds of three years: no run is longer, and sums of times do not overflow.
+const LATEST: f64 = 1e17;
+/// Milliseconds since 1970 that a browser takes for a date.
+const LATEST_DATE: f64 = 8.64e15;
+
 /// Nanoseconds of a time in milliseconds.
 fn nanos(ms: f64) -> i64 {
-    (ms * 1e6).round() as i64
+    (ms * 1e6).round().clamp(-LATEST, LATEST) as i64
 }
 
 #[cfg(test)]

@@ -67,6 +67,10 @@ impl Report {
                 }
             }
         }
+        // Beside results they could not be chosen in the page.
+        if study.is_some() || !results.is_empty() {
+            recordings.clear();
+        }
         if study.is_none() && results.is_empty() && recordings.is_empty() {
             return Err(ReportError::NoResults(folder.to_owned()));
         }
@@ -116,8 +120,14 @@ impl Report {
             scenario["left_out"] = json!(left_out);
             scenarios.push(scenario);
         }
-        let recordings = self.recordings.iter().map(|recording| recording.json(blobs));
-        let recordings = recordings.collect::<Result<Vec<_>, _>>()?;
+        let (mut recordings, mut left_out) = (Vec::new(), Vec::new());
+        for recording in &self.recordings {
+            if blobs.bytes() > recorded::MOST_BYTES {
+                left_out.push(&recording.name);
+            } else {
+                recordings.push(recording.json(blobs)?);
+            }
+        }
         let metrics: Vec<_> = metrics()
             .map(|metric| json!({ "name": metric.name, "label": metric.label, "doc": metric.doc, "quiet": metric.quiet }))
             .collect();
@@ -128,6 +138,7 @@ impl Report {
             "study": self.study,
             "scenarios": scenarios,
             "recordings": recordings,
+            "left_out": left_out,
         }))
     }
 }

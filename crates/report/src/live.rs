@@ -67,13 +67,15 @@ impl Recording {
         let (events, series) = self.read()?;
         let began = events.live.as_ref().map_or(0.0, |live| live.began);
         let mut json = page(&self.name, Some(&series), Some(&events), blobs);
-        json["live"] = json!({ "began": began, "flows": flows(&events) });
+        let (associations, flows) = flows(&events);
+        let seconds = events.last() as f64 / 1e9;
+        json["live"] = json!({ "began": began, "seconds": seconds, "associations": associations, "flows": flows });
         Ok(json)
     }
 }
 
-/// The associations with the nodes that recorded them, in the order of their first events.
-fn flows(events: &Events) -> Vec<Value> {
+/// The number of associations, and the first ones with the nodes that recorded them, in the order of their first events.
+fn flows(events: &Events) -> (usize, Vec<Value>) {
     let mut first: BTreeMap<End, i64> = BTreeMap::new();
     let changes = events.changes.iter().map(|change| (change.at, change.end));
     for (at, end) in changes.chain(events.sent.iter().map(|chunk| (chunk.at, chunk.end))) {
@@ -82,20 +84,28 @@ fn flows(events: &Events) -> Vec<Value> {
     }
     let mut ends: Vec<(i64, End)> = first.into_iter().map(|(end, at)| (at, end)).collect();
     ends.sort_unstable();
+    let associations = ends.len();
     ends.truncate(MOST_FLOWS);
     let words = events.words.list();
-    ends.into_iter()
-        .map(|(_, (flow, node))| json!({ "name": words[flow], "from": words[node] }))
-        .collect()
+    let named = ends
+        .into_iter()
+        .map(|(_, (flow, node))| json!({ "name": words[flow], "from": words[node] }));
+    (associations, named.collect())
 }
 
 /// Associations that can be chosen in the page, at most.
 const MOST_FLOWS: usize = 200;
 
+/// Values over time in a page, at most: those of 500 paths.
+const MOST_SERIES: usize = 3_500;
+
 /// The values over time of all paths.
 fn series(events: &Events, live: &Live) -> Series {
     let mut lines: BTreeMap<(End, u32, &str), Line> = BTreeMap::new();
     let mut add = |end: End, path: u32, name: &'static str, at: i64, value: f64| {
+        if lines.len() >= MOST_SERIES && !lines.contains_key(&(end, path, name)) {
+            return;
+        }
         let line = lines.entry((end, path, name)).or_default();
         line.times.push(at);
         line.values.push(value);
@@ -153,6 +163,9 @@ fn acknowledged(events: &Events) -> (i64, BTreeMap<(End, u32), Vec<f64>>) {
     let mut counts: BTreeMap<(End, u32), Vec<f64>> = BTreeMap::new();
     for acked in &events.acked {
         let length = lengths.get(&(acked.end, acked.tsn)).copied().unwrap_or(0);
+        if counts.len() >= MOST_SERIES && !counts.contains_key(&(acked.end, acked.path)) {
+            continue;
+        }
         let bytes = counts
             .entry((acked.end, acked.path))
             .or_insert_with(|| vec![0.0; intervals]);

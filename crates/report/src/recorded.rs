@@ -14,7 +14,7 @@ use crate::results::Results;
 use crate::series::Series;
 
 /// Characters of blobs beyond which runs are left out, so that browsers open the page.
-const MOST_BYTES: usize = 96 << 20;
+pub(crate) const MOST_BYTES: usize = 96 << 20;
 
 /// What the page contains about runs that recorded series or events, and the names of those that are left out.
 pub(crate) fn recorded(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use whimbrel_control::Time;
 use whimbrel_proto::PathInfo;
-pub use whimbrel_proto::{AssocId, LossRule, TimerKind, TraceEvent, TraceKinds, TraceRecord};
+pub use whimbrel_proto::{AssocId, LossRule, State, TimerKind, TraceEvent, TraceKinds, TraceRecord};
 
 use crate::shared::Shared;
 

@@ -1,5 +1,6 @@
 //! `whimbrel rerun`: repeats the runs of a manifest, and compares the files.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -8,7 +9,7 @@ use whimbrel_lab::{Manifest, Run};
 use whimbrel_scenario::Scenario;
 
 use crate::execute::{Common, Destination, execute, execute_and};
-use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, note, print_json, scenario_error};
+use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, note, print, print_json, scenario_error};
 
 /// Repeat the runs of a manifest.json, and compare the files
 ///
@@ -66,8 +67,21 @@ fn try_run(args: &Args) -> Outcome {
     };
     let (part, common) = (earlier.part, &args.common);
     let executed = if common.json {
-        // The object is printed with the comparison.
-        execute_and(&scenario, Some(&destination), part, common, &|_| Ok(()))?
+        // The object is printed with the comparison; without one if the runs are not complete.
+        let text = RefCell::new(None);
+        let keep = |runs: &[Run]| {
+            *text.borrow_mut() = Some(object_of(&scenario, runs));
+            Ok(())
+        };
+        match execute_and(&scenario, Some(&destination), part, common, &keep) {
+            Ok(executed) => executed,
+            Err(ended) => {
+                if let Some(text) = text.take() {
+                    print(&format!("{text}\n"))?;
+                }
+                return Err(ended);
+            }
+        }
     } else {
         execute(&scenario, Some(&destination), part, common)?
     };
@@ -99,15 +113,19 @@ fn try_run(args: &Args) -> Outcome {
 
 /// Prints the object of `run --json` with the member `comparison`.
 fn print_comparison(scenario: &Scenario, runs: &[Run], earlier: &Manifest, differences: &[String]) -> Outcome {
-    let points = whimbrel_lab::summarise(scenario, runs);
-    let text = whimbrel_lab::json(scenario, &points, runs);
-    let mut object: Value = serde_json::from_str(&text).map_err(|error| fail(FAILED, error))?;
+    let mut object: Value = serde_json::from_str(&object_of(scenario, runs)).map_err(|error| fail(FAILED, error))?;
     object["comparison"] = json!({
         "identical": differences.is_empty(),
         "files": earlier.files.len(),
         "differences": differences,
     });
     print_json(&object)
+}
+
+/// Returns the object of `run --json`.
+fn object_of(scenario: &Scenario, runs: &[Run]) -> String {
+    let points = whimbrel_lab::summarise(scenario, runs);
+    whimbrel_lab::json(scenario, &points, runs)
 }
 
 /// Returns the folder of the manifest with `-rerun` appended.

@@ -1,6 +1,6 @@
 //! `--record`: the events of all associations, written to a file during a transfer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::json;
 use whimbrel::PathId;
 use whimbrel::Stack;
-use whimbrel::trace::{AssocId, Trace, TraceKinds};
+use whimbrel::trace::{AssocId, State, Trace, TraceEvent, TraceKinds};
 use whimbrel_lab::event_line;
 
 use super::console::Console;
@@ -120,13 +120,17 @@ impl Recorded {
                 writeln!(file, "{line}")?;
             }
         }
-        let mut result = Ok(());
+        let (mut result, mut ended) = (Ok(()), BTreeSet::new());
         self.trace.drain(|record| {
+            if let TraceEvent::State { state: State::Closed } = record.event {
+                ended.extend(record.association);
+            }
             if result.is_ok() {
                 let flow = record.association.map(|id| id.to_string()).unwrap_or_default();
                 result = writeln!(file, "{}", event_line(record, &flow, &self.node));
             }
         });
+        self.assigned.retain(|(association, _), _| !ended.contains(association));
         result
     }
 }

@@ -254,6 +254,50 @@ fn events_that_are_no_recording_are_refused() {
 }
 
 #[test]
+fn a_hostile_recording_breaks_neither_the_report_nor_the_folder() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let inner = folder.path().join("a");
+    fs::create_dir(&inner).expect("a folder");
+    let line = |time: &str, name: &str, data: &str| {
+        format!(r#"{{"time":{time},"name":"{name}","flow":"../../../x","node":"n","data":{{{data}}}}}"#)
+    };
+    let mut text = [
+        line("1e300", "recording:started", r#""unix_ms":1e300"#),
+        line(
+            "1e300",
+            "transport:tsn_sent",
+            r#""tsn":1,"path":4000000000,"length":4000000000"#,
+        ),
+        line("-1e300", "transport:tsn_sent", r#""tsn":2,"path":1,"length":100"#),
+        line("2e300", "transport:tsn_acked", r#""tsn":1,"path":4000000000"#),
+        line(
+            "5",
+            "recovery:tsn_lost",
+            r#""tsn":2,"path":1,"trigger":"missing_reports""#,
+        ),
+        line(
+            "6",
+            "recovery:metrics_updated",
+            r#""path":1,"congestion_window":-1e308,"ssthresh":1e308"#,
+        ),
+    ]
+    .join("\n")
+    .into_bytes();
+    text.extend_from_slice(b"\n\xff\xfe\n{\"time\":7");
+    fs::write(inner.join("events.jsonl"), text).expect("writable");
+    for command in ["report", "plot"] {
+        let output = whimbrel(folder.path(), &[command, "a"]);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+    }
+    let outside: Vec<_> = fs::read_dir(folder.path())
+        .expect("readable")
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    assert_eq!(outside, ["a"], "nothing is written elsewhere");
+    assert!(inner.join("plots/a/tsn-association-.._.._.._x-of-n.svg").is_file());
+}
+
+#[test]
 fn plots_are_written_without_a_browser_and_escape_names() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     reported(folder.path(), "sweep", SWEEP);

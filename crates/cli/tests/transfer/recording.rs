@@ -60,7 +60,7 @@ fn both_ends_record_their_events_and_export_reads_them() {
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let made = std::fs::read_to_string(sent.join(written)).unwrap();
         assert!(
-            made.contains("127.0.0.1 to 127.0.0.2"),
+            made.contains("127.0.0.1 to 127.0.0.1"),
             "{command} names the paths by their addresses"
         );
     }

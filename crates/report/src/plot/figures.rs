@@ -356,6 +356,14 @@ fn recorded_plots(folder: &Path, results: &Results, prefix: &str, plots: &mut Ve
 
 /// The figures of one run over time.
 fn run_plots(run: &str, series: Option<&Series>, events: Option<&Events>, prefix: &str, plots: &mut Vec<Plot>) {
+    let mut flows: Vec<&str> = series
+        .iter()
+        .flat_map(|series| &series.lines)
+        .map(|(about, _)| about[1].as_str())
+        .collect();
+    flows.retain(|flow| !flow.is_empty());
+    flows.sort_unstable();
+    flows.dedup();
     for OverTime { file, values, label } in series.iter().flat_map(|_| OVER_TIME) {
         let lines = series.iter().flat_map(|series| &series.lines);
         let mut curves = Vec::new();
@@ -370,7 +378,8 @@ fn run_plots(run: &str, series: Option<&Series>, events: Option<&Events>, prefix
             let mut parts = vec![(*short).to_owned()];
             parts.extend((!path.is_empty()).then(|| path_name.clone()));
             parts.extend((!link.is_empty()).then(|| format!("{link} from {node}")));
-            parts.extend((values.len() == 1 && !flow.is_empty()).then(|| flow.clone()));
+            let names_flow = (values.len() == 1 || flows.len() > 1) && !flow.is_empty();
+            parts.extend(names_flow.then(|| flow.clone()));
             // The values of a live transfer are those after a change; acknowledged data is counted over intervals.
             let steps = events.is_some_and(|events| events.live.is_some()) && name != "acked_mbps";
             curves.push(Curve {
@@ -512,12 +521,22 @@ fn tsn_plots(events: &Events, folder: &str, plots: &mut Vec<Plot>) {
         curves.retain(|curve| !curve.points.is_empty());
         let flow = &events.words.list()[end.0];
         plots.extend(over_time(
-            format!("{folder}/tsn-{}", flow.replace(' ', "-")),
+            format!("{folder}/tsn-{}", file_name(flow)),
             "TSN from the first",
             curves,
             folder,
         ));
     }
+}
+
+/// A name as part of that of a file.
+fn file_name(name: &str) -> String {
+    let plain = |c: char| match c {
+        ' ' => '-',
+        c if c.is_alphanumeric() || "._=+-".contains(c) => c,
+        _ => '_',
+    };
+    name.chars().take(100).map(plain).collect()
 }
 
 /// Of points that fall on the same place of the figure one.

@@ -23,7 +23,7 @@ function main(): void {
   const data = JSON.parse(document.getElementById('data')?.textContent ?? '{}') as Data;
   const app = document.getElementById('app')!;
   let scenario: Scenario | null = data.scenarios[0] ?? null;
-  let run: Recorded | null = scenario?.recorded[0] ?? data.recordings[0] ?? null;
+  let run: Recorded | null = (scenario ? scenario.recorded : data.recordings)[0] ?? null;
   let tabs: Tab[] = [];
   let drawn = 0;
   const nav = h('nav', { role: 'tablist', 'aria-label': 'Views' });
@@ -69,6 +69,7 @@ function main(): void {
       }));
     }
     const runs = scenario?.recorded ?? data.recordings;
+    if (data.left_out.length > 0) bar.append(h('span', { class: 'warning' }, `Not in this file, which would be too large: ${data.left_out.join(', ')}`));
     if (runs.length > 1) {
       bar.append(choice(run?.live ? 'Recording' : 'Recorded run', runs.map((run, i) => ({ value: i, text: run.name })), runs.indexOf(run!), (i) => {
         run = runs[i]!;

@@ -41,8 +41,8 @@ export interface Network {
   flows: { name: string; from: string; to: string }[];
   routes: { flow: string; from: string; to: string; nodes: number[]; links: number[] }[];
 }
-/** A live transfer: when its time 0 was, in milliseconds since 1970, and its associations with the nodes that recorded them. */
-export interface Live { began: number; flows: { name: string; from: string }[] }
+/** A live transfer: when its time 0 was, in milliseconds since 1970, its last event, and its first associations with the nodes that recorded them. */
+export interface Live { began: number; seconds: number; associations: number; flows: { name: string; from: string }[] }
 export interface Recorded {
   name: string; samples: number; cut: boolean; series: Line[] | null; events: Events | null;
   /** Of a simulated or emulated run. */
@@ -63,4 +63,4 @@ export interface Study {
   study: string; title: string; source: string; description: string; whimbrel: string; command: string; claims: Claim[];
   figures: { id: string; points: ClaimPoint[] }[];
 }
-export interface Data { version: string; title: string; metrics: Metric[]; study: Study | null; scenarios: Scenario[]; recordings: Recorded[] }
+export interface Data { version: string; title: string; metrics: Metric[]; study: Study | null; scenarios: Scenario[]; recordings: Recorded[]; left_out: string[] }
