@@ -5,7 +5,7 @@ connection until the sender knows that everything has arrived. Delay is that of 
 propagation and queues. In the scenario `shared` a TCP connection with CUBIC sends from 2 s before on; the share is that of the
 transport in what both transfer meanwhile. A transport that cannot run here is reported as not run.
 
-The tables in docs/comparison.md and the figure docs/comparison.svg are replaced.
+With `all`, the tables in docs/comparison.md, the figure docs/comparison.svg and bench/compare/results.json are replaced.
 """
 
 import concurrent.futures
@@ -173,7 +173,7 @@ def mptcp(control):
 def ours(binary, scheme):
     server = f"{binary} recv --once --listen {{tos}} inbox"
     client = f"sleep 0.3; {binary} send file --to {{tos}} --local {{froms}} --scheme {scheme}"
-    missing = "only a simulated network tells why it lost a packet" if scheme == "oracle" else None
+    missing = "it needs a simulated network, which reports why it lost a packet" if scheme == "oracle" else None
     return Transport(f"Whimbrel, {scheme}", server, client, missing)
 
 
@@ -312,9 +312,11 @@ def compare(binary, program, wanted):
                 results[name]["transports"][transport.name] = runs
                 print(row(transport.name, runs, name == SHARED), flush=True)
         print()
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
-        into_page(name, results[name])
-    draw(results)
+        if every:
+            RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+            into_page(name, results[name])
+    if every:
+        draw(results)
 
 
 def heads(scenario):

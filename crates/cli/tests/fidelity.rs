@@ -30,7 +30,7 @@ const ATTEMPTS: u32 = 4;
 const QUIET: u32 = 2;
 /// Share of the processors that other programs use on a quiet machine, at most.
 const OTHERS: f64 = 0.03;
-/// One case in so many may be one in which chance decides about more than 5 % of the goodput.
+/// The number of cases for each one in which chance may decide about more than 5 % of the goodput.
 const MOST_WIDE: usize = 4;
 
 #[test]
@@ -60,6 +60,18 @@ fn live_goodput_matches_the_simulation() {
         wrong, 0,
         "cases in which live and simulated goodput differ, also when repeated alone"
     );
+}
+
+#[test]
+fn a_third_of_the_cases_has_every_path_and_four_of_each_scheme() {
+    let (all, third) = (all(), third());
+    assert_eq!(third.len() * 3, all.len());
+    for case in &all {
+        let path =
+            |other: &&Case| (other.rtt_ms, other.rate_mbps, other.loss) == (case.rtt_ms, case.rate_mbps, case.loss);
+        assert!(third.iter().any(|other| path(&other)), "{}", case.name());
+        assert_eq!(third.iter().filter(|other| other.scheme == case.scheme).count(), 4);
+    }
 }
 
 /// Repeats a case alone; returns whether it differs whenever it has the processors for itself.

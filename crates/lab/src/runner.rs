@@ -479,19 +479,12 @@ impl Plan<'_> {
 
 /// Returns the values of a point's axes as the name of a folder: `loss.rate=0.05,scheme=cubic`.
 fn point_name(point: &Point) -> String {
-    let plain = |c: char| {
-        if c.is_ascii_alphanumeric() || "._=+-".contains(c) {
-            c
-        } else {
-            '_'
-        }
-    };
     let values: Vec<String> = point
         .params
         .iter()
         .map(|(axis, value)| {
             let text = format!("{}={}", crate::report::short(axis), crate::text::text(value));
-            text.chars().take(60).map(plain).collect()
+            crate::text::file_name(&text)
         })
         .collect();
     let mut name = values.join(",");

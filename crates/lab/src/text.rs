@@ -28,6 +28,18 @@ pub(crate) fn text(value: &Value) -> String {
     }
 }
 
+/// Returns text as part of the name of a file or folder: letters, digits and `._=+-`; `_` for any other character. At most 60 characters.
+pub fn file_name(text: &str) -> String {
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || "._=+-".contains(c) {
+            c
+        } else {
+            '_'
+        }
+    };
+    text.chars().take(60).map(plain).collect()
+}
+
 /// Returns a radio's cells of a row of `radios.csv`, after run and seed.
 pub(crate) fn radio_row(radio: &RadioResult) -> Vec<String> {
     let drops = radio
@@ -60,6 +72,13 @@ pub(crate) fn radio_row(radio: &RadioResult) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_name_has_no_character_with_a_meaning_for_a_file_system() {
+        assert_eq!(file_name("loss.rate=0.05"), "loss.rate=0.05");
+        assert_eq!(file_name("../a b/\u{fc}\0"), ".._a_b___");
+        assert_eq!(file_name(&"x".repeat(100)).len(), 60);
+    }
 
     #[test]
     fn a_table_is_its_kind_and_its_other_fields() {

@@ -6,81 +6,15 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
 
-use serde::Deserialize;
-
 use crate::columns::Words;
 use crate::error::ReportError;
+use crate::line::{Data, End, Event, nanos};
+use crate::live::Live;
 
 /// Lines that are read of a file, at most.
 const MOST_LINES: usize = 4_000_000;
 /// Bytes of a line; what is longer is no event.
 const LONGEST_LINE: u64 = 1 << 20;
-
-/// A line of the file.
-#[derive(Deserialize)]
-struct Event<'e> {
-    time: f64,
-    #[serde(borrow)]
-    name: Cow<'e, str>,
-    #[serde(borrow, default)]
-    flow: Cow<'e, str>,
-    #[serde(borrow, default)]
-    node: Cow<'e, str>,
-    #[serde(borrow, default)]
-    data: Data<'e>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Data<'e> {
-    path: Option<u32>,
-    tsn: Option<u32>,
-    length: Option<u32>,
-    retransmission: bool,
-    #[serde(borrow)]
-    trigger: Cow<'e, str>,
-    #[serde(borrow)]
-    verdict: Cow<'e, str>,
-    congestion: bool,
-    #[serde(borrow)]
-    link: Cow<'e, str>,
-    number: u32,
-    forward: bool,
-    sent: f64,
-    data_chunks: u32,
-    congestion_window_before: f64,
-    congestion_window: f64,
-    episode: u32,
-    #[serde(borrow)]
-    new: Cow<'e, str>,
-    #[serde(borrow)]
-    timer: Cow<'e, str>,
-    #[serde(borrow, rename = "type")]
-    kind: Cow<'e, str>,
-    #[serde(borrow)]
-    from: Cow<'e, str>,
-    #[serde(borrow)]
-    to: Cow<'e, str>,
-    duration: f64,
-    retry: bool,
-    #[serde(borrow)]
-    destination: Cow<'e, str>,
-    #[serde(borrow)]
-    next_hop: Cow<'e, str>,
-    ssthresh: Option<f64>,
-    bytes_in_flight: f64,
-    latest_rtt: Option<f64>,
-    smoothed_rtt: f64,
-    retransmission_timeout: f64,
-    #[serde(borrow)]
-    local: Cow<'e, str>,
-    #[serde(borrow)]
-    remote: Cow<'e, str>,
-    unix_ms: f64,
-}
-
-/// A flow's end, by the numbers of flow and node in [`Events::words`].
-pub(crate) type End = (usize, usize);
 
 /// A chunk, or segment, as it was sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -135,7 +69,7 @@ pub(crate) enum Truth {
     Congestion = 1,
     /// Anything else did.
     Transmission = 2,
-    /// Nobody knows: the network was a real one.
+    /// Not known: the network was a real one.
     Unknown = 3,
 }
 
@@ -190,65 +124,6 @@ pub(crate) struct Frame {
     pub(crate) lost: usize,
 }
 
-/// The congestion control of a path after it has changed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Window {
-    pub(crate) at: i64,
-    pub(crate) end: End,
-    pub(crate) path: u32,
-    /// Bytes, as the other two.
-    pub(crate) cwnd: f64,
-    /// None before the first reduction.
-    pub(crate) ssthresh: Option<f64>,
-    pub(crate) flight: f64,
-}
-
-/// A measured round-trip time, in milliseconds, and what follows from it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct RoundTrip {
-    pub(crate) at: i64,
-    pub(crate) end: End,
-    pub(crate) path: u32,
-    pub(crate) sample: f64,
-    pub(crate) smoothed: f64,
-    pub(crate) timeout: f64,
-}
-
-/// What `--record` says about a live transfer as a whole.
-#[derive(Debug, Default)]
-pub(crate) struct Live {
-    /// When time 0 was, in milliseconds since 1970.
-    pub(crate) began: f64,
-    /// What to add to the times of each node, in nanoseconds.
-    shifts: BTreeMap<usize, i64>,
-    pub(crate) windows: Vec<Window>,
-    pub(crate) round_trips: Vec<RoundTrip>,
-    /// The addresses of both ends of each path.
-    paths: BTreeMap<(End, u32), [String; 2]>,
-}
-
-impl Live {
-    /// Returns what a path is called: the IP addresses of both ends, with the ports if two paths have the same.
-    pub(crate) fn path_name(&self, end: End, path: u32) -> String {
-        let Some([local, remote]) = self.paths.get(&(end, path)) else {
-            return format!("path {path}");
-        };
-        let same = |other: &[String; 2]| ip(&other[0]) == ip(local) && ip(&other[1]) == ip(remote);
-        let of_end = self.paths.range((end, 0)..=(end, u32::MAX));
-        if of_end.filter(|(_, other)| same(other)).count() > 1 {
-            format!("{local} to {remote}")
-        } else {
-            format!("{} to {}", ip(local), ip(remote))
-        }
-    }
-}
-
-/// The IP address in an address with a port.
-fn ip(addr: &str) -> &str {
-    let ip = addr.rsplit_once(':').map_or(addr, |(ip, _)| ip);
-    ip.trim_start_matches('[').trim_end_matches(']')
-}
-
 /// Events of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
@@ -267,9 +142,6 @@ pub(crate) struct Events {
     /// Only of a live transfer.
     pub(crate) live: Option<Live>,
 }
-
-/// The `ssthresh` of an event that stands for "none yet".
-const UNLIMITED: f64 = i64::MAX as f64;
 
 impl Events {
     /// Reads a file. A line that is cut off, or is no event, is left out.
@@ -301,12 +173,13 @@ impl Events {
         let data = &event.data;
         let (group, name) = event.name.split_once(':').unwrap_or(("", &event.name));
         if (group, name) == ("recording", "started") {
-            return self.started(event.time, node, data.unix_ms);
+            Live::start(&mut self.live, event.time, node, data.unix_ms);
+            return;
         }
-        let flow = match &self.live {
+        let flow = match &mut self.live {
             None => self.words.number(&event.flow),
             Some(live) => {
-                at += live.shifts.get(&node).copied().unwrap_or(0);
+                at = live.on_time(node, at);
                 // Each node numbers its associations from 0.
                 self.words
                     .number(&format!("association {} of {}", event.flow, event.node))
@@ -314,8 +187,17 @@ impl Events {
         };
         let end = (flow, node);
         match (group, name) {
-            ("recovery", "metrics_updated") => self.measured(at, end, data),
-            ("connectivity", "path_assigned") => self.assigned(end, data),
+            ("recovery", "metrics_updated") => {
+                // Of a simulated run they are in the series.
+                if let Some(live) = &mut self.live {
+                    live.on_metrics(at, end, data);
+                }
+            }
+            ("connectivity", "path_assigned") => {
+                if let Some(live) = &mut self.live {
+                    live.on_path(end, data);
+                }
+            }
             ("transport", _) => self.transport(at, end, name, data),
             ("connectivity" | "routing", _) | ("recovery", "mode_updated" | "timer_expired") => {
                 self.change(at, end, name, data);
@@ -324,47 +206,6 @@ impl Events {
             ("network", "packet_dropped") => self.drop(at, end, data),
             ("radio", _) => self.frame(at, data),
             _ => {}
-        }
-    }
-
-    /// A node of a live transfer begins to record: its clock showed `time` milliseconds at `unix_ms` since 1970.
-    fn started(&mut self, time: f64, node: usize, unix_ms: f64) {
-        let began = (unix_ms - time).clamp(-LATEST_DATE, LATEST_DATE);
-        let live = self.live.get_or_insert_with(|| Live {
-            began,
-            ..Live::default()
-        });
-        live.shifts.insert(node, nanos(began - live.began));
-    }
-
-    /// A window or a round-trip time of a live transfer. Of a simulated run they are in the series.
-    fn measured(&mut self, at: i64, end: End, data: &Data<'_>) {
-        let Some(live) = &mut self.live else { return };
-        let path = data.path.unwrap_or(0);
-        match data.latest_rtt {
-            Some(sample) => live.round_trips.push(RoundTrip {
-                at,
-                end,
-                path,
-                sample,
-                smoothed: data.smoothed_rtt,
-                timeout: data.retransmission_timeout,
-            }),
-            None => live.windows.push(Window {
-                at,
-                end,
-                path,
-                cwnd: data.congestion_window,
-                ssthresh: data.ssthresh.filter(|bytes| *bytes < UNLIMITED),
-                flight: data.bytes_in_flight,
-            }),
-        }
-    }
-
-    fn assigned(&mut self, end: End, data: &Data<'_>) {
-        if let (Some(live), Some(path)) = (&mut self.live, data.path) {
-            let addrs = [&data.local, &data.remote].map(|addr| addr.to_string());
-            live.paths.insert((end, path), addrs);
         }
     }
 
@@ -486,20 +327,8 @@ impl Events {
 
     /// Finds out which chunks were in the packets that the network dropped, and whether the sender judged rightly.
     fn settle(&mut self) {
-        if let Some(live) = &mut self.live {
-            // Several nodes write by turns.
-            live.windows.sort_by_key(|event| event.at);
-            live.round_trips.sort_by_key(|event| event.at);
-            self.sent.sort_by_key(|event| event.at);
-            self.acked.sort_by_key(|event| event.at);
-            self.lost.sort_by_key(|event| event.at);
-            self.judged.sort_by_key(|event| event.at);
-            self.changes.sort_by_key(|event| event.at);
-            self.judged.iter_mut().for_each(|judged| judged.truth = Truth::Unknown);
-            // A tail-loss probe retransmits what is not known to be lost.
-            let words = self.words.list();
-            self.lost.retain(|lost| words[lost.rule] != "tail_probe");
-            return;
+        if self.live.is_some() {
+            return self.settle_live();
         }
         let mut sent: BTreeMap<(usize, u32, i64), Vec<usize>> = BTreeMap::new();
         for (place, chunk) in self.sent.iter().enumerate() {
@@ -542,21 +371,20 @@ impl Events {
         }
     }
 
-    /// The time of the last event of a live transfer.
-    pub(crate) fn last(&self) -> i64 {
-        let ends = [
-            self.sent.last().map(|event| event.at),
-            self.acked.last().map(|event| event.at),
-            self.lost.last().map(|event| event.at),
-            self.judged.last().map(|event| event.at),
-            self.changes.last().map(|event| event.at),
-        ];
-        let live = self.live.iter();
-        let measured = live.flat_map(|live| {
-            let windows = live.windows.last().map(|event| event.at);
-            [windows, live.round_trips.last().map(|event| event.at)]
-        });
-        ends.into_iter().chain(measured).flatten().max().unwrap_or(0)
+    /// Brings the events of a live transfer into the order of time: several nodes write by turns. Why the network lost a packet is not
+    /// known, and a tail-loss probe retransmits what is not known to be lost.
+    fn settle_live(&mut self) {
+        if let Some(live) = &mut self.live {
+            live.sort();
+        }
+        self.sent.sort_by_key(|event| event.at);
+        self.acked.sort_by_key(|event| event.at);
+        self.lost.sort_by_key(|event| event.at);
+        self.judged.sort_by_key(|event| event.at);
+        self.changes.sort_by_key(|event| event.at);
+        self.judged.iter_mut().for_each(|judged| judged.truth = Truth::Unknown);
+        let words = self.words.list();
+        self.lost.retain(|lost| words[lost.rule] != "tail_probe");
     }
 
     /// Whether the sender erred: it took a loss by transmission for congestion or the other way round, or judged what was not lost.
@@ -573,16 +401,6 @@ impl Events {
 
 fn or_none(text: &str) -> &str {
     if text.is_empty() { "no next hop" } else { text }
-}
-
-/// Nanoseconds of three years: no run is longer, and sums of times do not overflow.
-const LATEST: f64 = 1e17;
-/// Milliseconds since 1970 that a browser takes for a date.
-const LATEST_DATE: f64 = 8.64e15;
-
-/// Nanoseconds of a time in milliseconds.
-fn nanos(ms: f64) -> i64 {
-    (ms * 1e6).round().clamp(-LATEST, LATEST) as i64
 }
 
 #[cfg(test)]

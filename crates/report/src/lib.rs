@@ -7,12 +7,14 @@
 mod columns;
 mod error;
 mod events;
+mod line;
 mod live;
 mod matching;
 mod network;
 mod page;
 mod plot;
 mod recorded;
+mod recording;
 mod results;
 mod series;
 mod study;
@@ -25,8 +27,8 @@ use whimbrel_lab::metrics;
 
 use self::columns::Blobs;
 pub use self::error::ReportError;
-use self::live::Recording;
 pub use self::plot::{Format, Plot, PlotOptions};
+use self::recording::Recording;
 use self::results::Results;
 use self::study::Claims;
 

@@ -1,178 +1,157 @@
-//! Recordings of live transfers: what `--record` of `send`, `recv`, `perf`, `ping`, `echo` and `tunnel` wrote.
-//!
-//! Such a folder has events and nothing else. The values over time are made from them, and nobody knows why the network lost a packet.
+//! What the events of a live transfer have beyond those of a run: the clock, the addresses of paths, windows and round-trip times.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use crate::line::{Data, End, nanos};
 
-use crate::columns::Blobs;
-use crate::error::ReportError;
-use crate::events::{End, Events, Live, Window};
-use crate::recorded::page;
-use crate::series::{About, Line, Series};
-
-/// The only file of a recording.
-const EVENTS: &str = "events.jsonl";
-/// Intervals over which acknowledged data is counted, in nanoseconds: the first one with at most [`MOST_INTERVALS`] in a recording.
-const INTERVALS: [i64; 6] = [
-    10_000_000,
-    100_000_000,
-    1_000_000_000,
-    10_000_000_000,
-    60_000_000_000,
-    600_000_000_000,
-];
-const MOST_INTERVALS: i64 = 1_000;
-
-/// A folder with a recording.
-#[derive(Debug)]
-pub(crate) struct Recording {
-    pub(crate) name: String,
-    folder: PathBuf,
+/// The congestion control of a path after it has changed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Window {
+    pub(crate) at: i64,
+    pub(crate) end: End,
+    pub(crate) path: u32,
+    /// Bytes, as the other two.
+    pub(crate) cwnd: f64,
+    /// None before the first reduction.
+    pub(crate) ssthresh: Option<f64>,
+    pub(crate) flight: f64,
 }
 
-impl Recording {
-    /// The recording in a folder, if it is one.
-    pub(crate) fn of(folder: &Path) -> Option<Self> {
-        let name = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
-        let name = name.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        folder.join(EVENTS).is_file().then(|| Recording {
-            name,
-            folder: folder.to_owned(),
-        })
+/// A measured round-trip time, in milliseconds, and what follows from it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct RoundTrip {
+    pub(crate) at: i64,
+    pub(crate) end: End,
+    pub(crate) path: u32,
+    pub(crate) sample: f64,
+    pub(crate) smoothed: f64,
+    pub(crate) timeout: f64,
+}
+
+/// A live transfer as `--record` wrote it.
+#[derive(Debug, Default)]
+pub(crate) struct Live {
+    /// When time 0 was, in milliseconds since 1970.
+    pub(crate) began: f64,
+    /// The time of the last event, in nanoseconds.
+    pub(crate) last: i64,
+    /// What to add to the times of each node, in nanoseconds.
+    shifts: BTreeMap<usize, i64>,
+    pub(crate) windows: Vec<Window>,
+    pub(crate) round_trips: Vec<RoundTrip>,
+    /// The addresses of both ends of each path.
+    paths: BTreeMap<(End, u32), [String; 2]>,
+}
+
+/// The `ssthresh` of an event that stands for "none yet".
+const UNLIMITED: f64 = i64::MAX as f64;
+/// Milliseconds since 1970 that a browser takes for a date.
+const LATEST_DATE: f64 = 8.64e15;
+
+impl Live {
+    /// A node begins to record: its clock showed `time` milliseconds at `unix_ms` since 1970. The first one sets time 0.
+    pub(crate) fn start(live: &mut Option<Live>, time: f64, node: usize, unix_ms: f64) {
+        let began = (unix_ms - time).clamp(-LATEST_DATE, LATEST_DATE);
+        let live = live.get_or_insert_with(|| Live {
+            began,
+            ..Live::default()
+        });
+        live.shifts.insert(node, nanos(began - live.began));
     }
 
-    /// Reads the events, and makes values over time of them.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is not that of a live transfer.
-    pub(crate) fn read(&self) -> Result<(Events, Series), ReportError> {
-        let path = self.folder.join(EVENTS);
-        let events = Events::read(&path)?;
-        match &events.live {
-            Some(live) => {
-                let series = series(&events, live);
-                Ok((events, series))
-            }
-            None => Err(ReportError::at(&path)(
-                &"these are not the events of a live transfer: the first line of such a file is recording:started",
-            )),
+    /// Returns a node's time on the clock of all nodes.
+    pub(crate) fn on_time(&mut self, node: usize, at: i64) -> i64 {
+        let at = at + self.shifts.get(&node).copied().unwrap_or(0);
+        self.last = self.last.max(at);
+        at
+    }
+
+    /// A window or a round-trip time.
+    pub(crate) fn on_metrics(&mut self, at: i64, end: End, data: &Data<'_>) {
+        let path = data.path.unwrap_or(0);
+        match data.latest_rtt {
+            Some(sample) => self.round_trips.push(RoundTrip {
+                at,
+                end,
+                path,
+                sample,
+                smoothed: data.smoothed_rtt,
+                timeout: data.retransmission_timeout,
+            }),
+            None => self.windows.push(Window {
+                at,
+                end,
+                path,
+                cwnd: data.congestion_window,
+                ssthresh: data.ssthresh.filter(|bytes| *bytes < UNLIMITED),
+                flight: data.bytes_in_flight,
+            }),
         }
     }
 
-    /// What the page contains about it.
-    pub(crate) fn json(&self, blobs: &mut Blobs) -> Result<Value, ReportError> {
-        let (events, series) = self.read()?;
-        let began = events.live.as_ref().map_or(0.0, |live| live.began);
-        let mut json = page(&self.name, Some(&series), Some(&events), blobs);
-        let (associations, flows) = flows(&events);
-        let seconds = events.last() as f64 / 1e9;
-        json["live"] = json!({ "began": began, "seconds": seconds, "associations": associations, "flows": flows });
-        Ok(json)
+    /// The addresses of a path.
+    pub(crate) fn on_path(&mut self, end: End, data: &Data<'_>) {
+        if let Some(path) = data.path {
+            let addrs = [&data.local, &data.remote].map(|addr| addr.to_string());
+            self.paths.insert((end, path), addrs);
+        }
+    }
+
+    /// Brings windows and round-trip times into the order of time.
+    pub(crate) fn sort(&mut self) {
+        self.windows.sort_by_key(|event| event.at);
+        self.round_trips.sort_by_key(|event| event.at);
+    }
+
+    /// Returns what a path is called: the IP addresses of both ends, with the ports if two paths have the same.
+    pub(crate) fn path_name(&self, end: End, path: u32) -> String {
+        let Some([local, remote]) = self.paths.get(&(end, path)) else {
+            return format!("path {path}");
+        };
+        let same = |other: &[String; 2]| ip(&other[0]) == ip(local) && ip(&other[1]) == ip(remote);
+        let of_end = self.paths.range((end, 0)..=(end, u32::MAX));
+        if of_end.filter(|(_, other)| same(other)).count() > 1 {
+            format!("{local} to {remote}")
+        } else {
+            format!("{} to {}", ip(local), ip(remote))
+        }
     }
 }
 
-/// The number of associations, and the first ones with the nodes that recorded them, in the order of their first events.
-fn flows(events: &Events) -> (usize, Vec<Value>) {
-    let mut first: BTreeMap<End, i64> = BTreeMap::new();
-    let changes = events.changes.iter().map(|change| (change.at, change.end));
-    for (at, end) in changes.chain(events.sent.iter().map(|chunk| (chunk.at, chunk.end))) {
-        let known = first.entry(end).or_insert(at);
-        *known = at.min(*known);
-    }
-    let mut ends: Vec<(i64, End)> = first.into_iter().map(|(end, at)| (at, end)).collect();
-    ends.sort_unstable();
-    let associations = ends.len();
-    ends.truncate(MOST_FLOWS);
-    let words = events.words.list();
-    let named = ends
-        .into_iter()
-        .map(|(_, (flow, node))| json!({ "name": words[flow], "from": words[node] }));
-    (associations, named.collect())
+/// The IP address in an address with a port.
+fn ip(addr: &str) -> &str {
+    let ip = addr.rsplit_once(':').map_or(addr, |(ip, _)| ip);
+    ip.trim_start_matches('[').trim_end_matches(']')
 }
 
-/// Associations that can be chosen in the page, at most.
-const MOST_FLOWS: usize = 200;
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Values over time in a page, at most: those of 500 paths.
-const MOST_SERIES: usize = 3_500;
+    fn assigned(live: &mut Live, path: u32, local: &str, remote: &str) {
+        let text = format!(r#"{{"path":{path},"local":"{local}","remote":"{remote}"}}"#);
+        live.on_path((1, 2), &serde_json::from_str(&text).expect("the data of an event"));
+    }
 
-/// The values over time of all paths.
-fn series(events: &Events, live: &Live) -> Series {
-    let mut lines: BTreeMap<(End, u32, &str), Line> = BTreeMap::new();
-    let mut add = |end: End, path: u32, name: &'static str, at: i64, value: f64| {
-        if lines.len() >= MOST_SERIES && !lines.contains_key(&(end, path, name)) {
-            return;
-        }
-        let line = lines.entry((end, path, name)).or_default();
-        line.times.push(at);
-        line.values.push(value);
-    };
-    for window in &live.windows {
-        let &Window { at, end, path, .. } = window;
-        add(end, path, "cwnd_bytes", at, window.cwnd);
-        if let Some(ssthresh) = window.ssthresh {
-            add(end, path, "ssthresh_bytes", at, ssthresh);
-        }
-        add(end, path, "flight_bytes", at, window.flight);
+    #[test]
+    fn paths_are_named_by_their_ip_addresses_or_by_ports_if_they_share_these() {
+        let mut live = Live::default();
+        assigned(&mut live, 0, "10.0.0.1:7", "[2001:db8::1]:9899");
+        assert_eq!(live.path_name((1, 2), 0), "10.0.0.1 to 2001:db8::1");
+        assert_eq!(live.path_name((1, 3), 0), "path 0", "of another node");
+        assigned(&mut live, 1, "10.0.0.1:8", "[2001:db8::1]:9899");
+        assert_eq!(live.path_name((1, 2), 0), "10.0.0.1:7 to [2001:db8::1]:9899");
     }
-    for trip in &live.round_trips {
-        add(trip.end, trip.path, "rtt_ms", trip.at, trip.sample);
-        add(trip.end, trip.path, "srtt_ms", trip.at, trip.smoothed);
-        add(trip.end, trip.path, "rto_ms", trip.at, trip.timeout);
-    }
-    let (interval, counts) = acknowledged(events);
-    for ((end, path), bytes) in counts {
-        for (number, bytes) in (1..).zip(bytes) {
-            let mbps = bytes * 8e3 / interval as f64;
-            add(end, path, "acked_mbps", number * interval, mbps);
-        }
-    }
-    let named = lines
-        .into_iter()
-        .map(|((end, path, name), line)| (about(events, live, end, path, name), line));
-    Series { lines: named.collect() }
-}
 
-fn about(events: &Events, live: &Live, end: End, path: u32, name: &str) -> About {
-    let words = events.words.list();
-    [
-        words[end.1].clone(),
-        words[end.0].clone(),
-        "sender".to_owned(),
-        path.to_string(),
-        live.path_name(end, path),
-        String::new(),
-        name.to_owned(),
-    ]
-}
-
-/// An interval in nanoseconds, and for each path that acknowledged data was sent on the bytes that were acknowledged in each interval.
-fn acknowledged(events: &Events) -> (i64, BTreeMap<(End, u32), Vec<f64>>) {
-    let lengths: BTreeMap<(End, u32), u32> = events
-        .sent
-        .iter()
-        .map(|chunk| ((chunk.end, chunk.tsn), chunk.length))
-        .collect();
-    let end = events.acked.last().map_or(0, |acked| acked.at.max(0));
-    let fits = |interval: &&i64| end / **interval < MOST_INTERVALS;
-    let interval = INTERVALS.iter().find(fits).copied().unwrap_or(end / MOST_INTERVALS + 1);
-    let intervals = usize::try_from(end / interval + 1).unwrap_or(1);
-    let mut counts: BTreeMap<(End, u32), Vec<f64>> = BTreeMap::new();
-    for acked in &events.acked {
-        let length = lengths.get(&(acked.end, acked.tsn)).copied().unwrap_or(0);
-        if counts.len() >= MOST_SERIES && !counts.contains_key(&(acked.end, acked.path)) {
-            continue;
-        }
-        let bytes = counts
-            .entry((acked.end, acked.path))
-            .or_insert_with(|| vec![0.0; intervals]);
-        let place = usize::try_from(acked.at.max(0) / interval).unwrap_or(0);
-        if let Some(count) = bytes.get_mut(place) {
-            *count += f64::from(length);
-        }
+    #[test]
+    fn times_of_all_nodes_are_on_the_clock_of_the_first() {
+        let mut live = None;
+        // Node 1 counts from 100.0 s since 1970, node 2 from 100.5 s.
+        Live::start(&mut live, 5.0, 1, 100_005.0);
+        Live::start(&mut live, 1.0, 2, 100_501.0);
+        let mut live = live.expect("it has begun");
+        assert_eq!(live.on_time(1, 7_000_000), 7_000_000);
+        assert_eq!(live.on_time(2, 7_000_000), 507_000_000);
+        assert_eq!((live.began, live.last), (100_000.0, 507_000_000));
     }
-    (interval, counts)
 }

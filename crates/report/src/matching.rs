@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::events::{End, Events, Packet};
+use crate::events::{Events, Packet};
+use crate::line::End;
 
 /// Packets that may be overtaken before one is given up.
 const WINDOW: usize = 128;

@@ -7,7 +7,8 @@ use whimbrel_lab::Run;
 
 use crate::columns::{Blobs, Precision};
 use crate::error::ReportError;
-use crate::events::{Change, Dropped, End, Events, Frame, Noted, Sent};
+use crate::events::{Change, Dropped, Events, Frame, Noted, Sent};
+use crate::line::End;
 use crate::matching::{Journey, journeys};
 use crate::network;
 use crate::results::Results;

@@ -1,15 +1,15 @@
 //! `whimbrel rerun`: repeats the runs of a manifest, and compares the files.
 
-use std::cell::RefCell;
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use whimbrel_lab::{Manifest, Run};
+use whimbrel_lab::Manifest;
 use whimbrel_scenario::Scenario;
 
-use crate::execute::{Common, Destination, execute, execute_and};
-use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, note, print, print_json, scenario_error};
+use crate::execute::{Common, Destination, execute_and, print_results};
+use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, note, print_json, scenario_error};
 
 /// Repeat the runs of a manifest.json, and compare the files
 ///
@@ -66,30 +66,26 @@ fn try_run(args: &Args) -> Outcome {
         command: earlier.command.clone(),
     };
     let (part, common) = (earlier.part, &args.common);
-    let executed = if common.json {
-        // The object is printed with the comparison; without one if the runs are not complete.
-        let text = RefCell::new(None);
-        let keep = |runs: &[Run]| {
-            *text.borrow_mut() = Some(object_of(&scenario, runs));
-            Ok(())
-        };
-        match execute_and(&scenario, Some(&destination), part, common, &keep) {
-            Ok(executed) => executed,
-            Err(ended) => {
-                if let Some(text) = text.take() {
-                    print(&format!("{text}\n"))?;
-                }
-                return Err(ended);
-            }
+    let object = OnceCell::new();
+    let executed = execute_and(&scenario, Some(&destination), part, common, &|runs| {
+        if !common.json {
+            return if runs.is_empty() {
+                Ok(())
+            } else {
+                print_results(&scenario, runs, false, &common.view)
+            };
         }
-    } else {
-        execute(&scenario, Some(&destination), part, common)?
-    };
-    let manifest = executed.manifest.as_ref();
+        // It is printed with the comparison.
+        let points = whimbrel_lab::summarise(&scenario, runs);
+        let _ = object.set(whimbrel_lab::json(&scenario, &points, runs));
+        Ok(())
+    });
+    let manifest = executed.as_ref().ok().and_then(|executed| executed.manifest.as_ref());
     let differences = manifest.map_or_else(Vec::new, |manifest| differences(&earlier, manifest));
-    if common.json {
-        print_comparison(&scenario, &executed.runs, &earlier, &differences)?;
+    if let Some(object) = object.into_inner() {
+        print_object(object, executed.is_ok(), &earlier, &differences)?;
     }
+    executed?;
     if differences.is_empty() {
         note(format_args!(
             "identical: all {} files in {}",
@@ -111,21 +107,17 @@ fn try_run(args: &Args) -> Outcome {
     ))
 }
 
-/// Prints the object of `run --json` with the member `comparison`.
-fn print_comparison(scenario: &Scenario, runs: &[Run], earlier: &Manifest, differences: &[String]) -> Outcome {
-    let mut object: Value = serde_json::from_str(&object_of(scenario, runs)).map_err(|error| fail(FAILED, error))?;
-    object["comparison"] = json!({
-        "identical": differences.is_empty(),
-        "files": earlier.files.len(),
-        "differences": differences,
-    });
+/// Prints the object of `run --json`, with the member `comparison` if the runs are complete.
+fn print_object(object: String, is_complete: bool, earlier: &Manifest, differences: &[String]) -> Outcome {
+    let mut object: Value = serde_json::from_str(&object).map_err(|error| fail(FAILED, error))?;
+    if is_complete {
+        object["comparison"] = json!({
+            "identical": differences.is_empty(),
+            "files": earlier.files.len(),
+            "differences": differences,
+        });
+    }
     print_json(&object)
-}
-
-/// Returns the object of `run --json`.
-fn object_of(scenario: &Scenario, runs: &[Run]) -> String {
-    let points = whimbrel_lab::summarise(scenario, runs);
-    whimbrel_lab::json(scenario, &points, runs)
 }
 
 /// Returns the folder of the manifest with `-rerun` appended.

@@ -482,6 +482,13 @@ fn the_demo_prints_one_object() {
     assert_eq!(rerun["points"], object["points"]);
     assert_eq!(rerun["comparison"]["identical"], true);
     assert_eq!(rerun["comparison"]["differences"], serde_json::json!([]));
+    let changed = folder.path().join("demo/manifest.json");
+    let manifest = std::fs::read_to_string(&changed).expect("a manifest");
+    std::fs::write(&changed, manifest.replace("\"bytes\": ", "\"bytes\": 1")).expect("writable");
+    let differs = whimbrel(folder.path(), &["rerun", "demo", "--json", "--out", "third"]);
+    assert_eq!(code(&differs), 1);
+    let object: serde_json::Value = serde_json::from_str(&stdout(&differs)).expect("an object all the same");
+    assert_eq!(object["comparison"]["identical"], false);
     assert!(
         rerun["comparison"]["files"].as_u64() > Some(3),
         "{}",

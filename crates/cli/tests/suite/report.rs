@@ -289,12 +289,15 @@ fn a_hostile_recording_breaks_neither_the_report_nor_the_folder() {
         let output = whimbrel(folder.path(), &[command, "a"]);
         assert_eq!(code(&output), 0, "{}", stderr(&output));
     }
+    let asked = whimbrel(folder.path(), &["plot", "a", "--metric", "goodput_mbps"]);
+    assert_eq!(code(&asked), 2);
+    assert!(stderr(&asked).contains("leave out --metric"), "{}", stderr(&asked));
     let outside: Vec<_> = fs::read_dir(folder.path())
         .expect("readable")
         .map(|entry| entry.expect("an entry").file_name())
         .collect();
     assert_eq!(outside, ["a"], "nothing is written elsewhere");
-    assert!(inner.join("plots/a/tsn-association-.._.._.._x-of-n.svg").is_file());
+    assert!(inner.join("plots/a/tsn-association_.._.._.._x_of_n.svg").is_file());
 }
 
 #[test]

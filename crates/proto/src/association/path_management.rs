@@ -1,7 +1,7 @@
 //! Path states, the path for new data, and heartbeats (RFC 9260 §5.4, §6.4, §8.1 to §8.3, RFC 7829).
 
-use whimbrel_control::Span;
 use whimbrel_control::multipath::policy::PolicyEvent;
+use whimbrel_control::{Span, Time};
 
 use super::{Association, Context, Outgoing, State};
 use crate::config::NEVER;
@@ -207,18 +207,11 @@ impl Association {
             }
             let verify = self.paths[index].state == PathState::Unconfirmed;
             let random = ctx.random.next_u64();
-            let interval = self.path_hb_interval();
-            let alignment = self.config.hb_alignment;
-            let path = &mut self.paths[index];
-            path.heartbeat.last_probe = ctx.now;
-            path.heartbeat.pending = None;
-            path.heartbeat.timer = if verify {
-                ctx.now
-            } else if interval.is_zero() {
-                NEVER
-            } else {
-                next_heartbeat(ctx.now, interval, path.rtt.rto(), random, alignment)
-            };
+            let next = self.next_heartbeat(index, ctx.now, random);
+            let heartbeat = &mut self.paths[index].heartbeat;
+            heartbeat.last_probe = ctx.now;
+            heartbeat.pending = None;
+            heartbeat.timer = if verify { ctx.now } else { next };
         }
         if self.shares_heartbeat_timer() {
             self.start_shared_heartbeat_timer(ctx, self.choice.primary);
@@ -280,14 +273,19 @@ impl Association {
         if must_probe || is_idle {
             self.send_heartbeat(ctx, index);
         } else {
-            let alignment = self.config.hb_alignment;
-            let path = &mut self.paths[index];
-            path.heartbeat.timer = if interval.is_zero() {
-                NEVER
-            } else {
-                next_heartbeat(path.heartbeat.last_probe, interval, rto, random, alignment)
-            };
+            let idle_since = self.paths[index].heartbeat.last_probe;
+            self.paths[index].heartbeat.timer = self.next_heartbeat(index, idle_since, random);
         }
+    }
+
+    /// Returns when the next heartbeat of a path is due that is idle since `from`; never if heartbeats are off.
+    fn next_heartbeat(&self, index: PathId, from: Time, random: u64) -> Time {
+        let interval = self.path_hb_interval();
+        if interval.is_zero() {
+            return NEVER;
+        }
+        let rto = self.paths[index].rtt.rto();
+        next_heartbeat(from, interval, rto, random, self.config.hb_alignment)
     }
 
     // [9260:5.4-1]
@@ -388,14 +386,7 @@ impl Association {
             self.on_rtt_sample(ctx, index, rtt);
         }
         self.errors = 0;
-        let interval = self.path_hb_interval();
-        let alignment = self.config.hb_alignment;
-        let path = &mut self.paths[index];
-        path.heartbeat.timer = if interval.is_zero() {
-            NEVER
-        } else {
-            next_heartbeat(ctx.now, interval, path.rtt.rto(), random, alignment)
-        };
+        self.paths[index].heartbeat.timer = self.next_heartbeat(index, ctx.now, random);
         self.path_answered(ctx, index);
         self.end_probe(index);
         let rtt = rtt.or(self.paths[index].rtt.srtt()).unwrap_or_default();

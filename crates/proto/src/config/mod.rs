@@ -102,8 +102,8 @@ pub struct AssociationConfig {
     pub max_init_retransmits: u32,
     /// HB.interval: time between heartbeats on an idle path, in addition to its RTO, up to 24 h. 0 s disables heartbeats.
     pub hb_interval: Span,
-    /// Heartbeats on idle paths are sent at multiples of this time, if one lies within the jitter of RFC 9260, up to 1 s: those of many
-    /// associations leave together, which costs a host less. 0 s: at any time.
+    /// Heartbeats on idle paths are sent at multiples of this time, up to 1 s, as far as the jitter of RFC 9260 §8.3 allows it. Those of
+    /// many associations then leave together, which takes less processor time. 0 s: at any time.
     pub hb_alignment: Span,
     /// HB.Max.Burst: maximum number of heartbeats sent at once, 1 to 255.
     #[cfg_attr(feature = "config", schemars(range(min = 1, max = 255)))]

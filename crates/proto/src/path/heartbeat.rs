@@ -82,7 +82,7 @@ pub(crate) fn next_heartbeat(from: Time, interval: Span, rto: Span, random: u64,
     let step = alignment.as_nanos();
     let below = at.as_nanos() / step * step;
     let (first, last) = (from + period(interval, rto, 0), from + period(interval, rto, u64::MAX));
-    let aligned = [below.saturating_add(step), below].map(Time::from_nanos);
+    let aligned = [below, below.saturating_add(step)].map(Time::from_nanos);
     let fits = |time: &Time| *time >= first && *time <= last;
     aligned.into_iter().find(fits).unwrap_or(at)
 }

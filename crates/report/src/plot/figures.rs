@@ -10,8 +10,8 @@ use super::chart::{Across, Chart, Curve, Look};
 use super::scale::Scale;
 use crate::error::ReportError;
 use crate::events::{Events, Judged};
-use crate::live::Recording;
 use crate::recorded::Files;
+use crate::recording::Recording;
 use crate::results::{Axis, Figures, Points, Results};
 use crate::series::{Line, Series};
 use crate::study::{Claim, Claims, Point};
@@ -93,6 +93,11 @@ pub(crate) fn plots(
         let hint = whimbrel_scenario::word_hint(unknown, &known, "metrics");
         let hint = hint.unwrap_or_else(|| "`whimbrel metrics` lists them".to_owned());
         return Err(ReportError::NoFigure(format!("there is no metric `{unknown}`; {hint}")));
+    }
+    let asks_for_metrics = !options.metrics.is_empty() || options.over.is_some();
+    if asks_for_metrics && study.is_none() && results.is_empty() {
+        let why = "a recording of a live transfer has no metrics and no sweep; leave out --metric and --over";
+        return Err(ReportError::NoFigure(why.to_owned()));
     }
     let mut plots = Vec::new();
     for claim in study.iter().flat_map(|study| &study.claims) {
@@ -521,22 +526,12 @@ fn tsn_plots(events: &Events, folder: &str, plots: &mut Vec<Plot>) {
         curves.retain(|curve| !curve.points.is_empty());
         let flow = &events.words.list()[end.0];
         plots.extend(over_time(
-            format!("{folder}/tsn-{}", file_name(flow)),
+            format!("{folder}/tsn-{}", whimbrel_lab::file_name(flow)),
             "TSN from the first",
             curves,
             folder,
         ));
     }
-}
-
-/// A name as part of that of a file.
-fn file_name(name: &str) -> String {
-    let plain = |c: char| match c {
-        ' ' => '-',
-        c if c.is_alphanumeric() || "._=+-".contains(c) => c,
-        _ => '_',
-    };
-    name.chars().take(100).map(plain).collect()
 }
 
 /// Of points that fall on the same place of the figure one.

@@ -200,14 +200,14 @@ const live = [
     assert.ok((await ink(page)) > 500);
     const text = await page.textContent('main');
     assert.match(text, /judged \d+ losses: .*\d+ transmission/);
-    assert.ok(!/wrongly/.test(text), 'nobody knows');
+    assert.ok(!/wrongly/.test(text), 'the cause is not known');
   }],
   ['paths', async ({ page, open }) => {
     await open('paths');
     assert.ok((await ink(page)) > 500);
     const text = await page.textContent('main');
     assert.match(text, /chunks declared lost/);
-    assert.ok(!/the network dropped/.test(text), 'nobody knows');
+    assert.ok(!/the network dropped/.test(text), 'the cause is not known');
   }],
 ];
 

@@ -48,7 +48,7 @@ export async function sequenceView(place: HTMLElement, recorded: Recorded): Prom
   };
   drawControls();
   place.append(controls, body, h('p', { class: 'note' },
-    recorded.live ? 'TSNs count from the first one that was recorded. A verdict is the sender\'s view: only a simulated or emulated network can tell why it lost a packet.'
+    recorded.live ? 'TSNs count from the first one that was recorded. A verdict is the sender\'s view: only a simulated or emulated network reports why it lost a packet.'
     : 'TSNs count from the first one of the flow. A loss by congestion was dropped by a queue, one by transmission by the channel or a link that was down. '
     + 'A verdict is wrong if the sender took one for the other, or judged a loss where the network dropped nothing. The network knows the truth, the sender does not.'));
   await redraw();
