@@ -435,7 +435,8 @@ fn veno_by_share() -> DiscriminatorSpec {
 }
 
 /// Jersey's window with the clock of acknowledgements. An outage does not count as a lower bandwidth. The window is at
-/// least the standard's floor, so that a starved flow can grow like any other.
+/// least the standard's floor, so that a starved flow can grow like any other. HyStart++ ends the first slow start before
+/// it fills a deep queue.
 fn tabe_with_memory() -> WindowSpec {
     WindowSpec::Tabe(TabeParameters {
         clock: ArrivalClock::Acknowledgements,
@@ -443,6 +444,7 @@ fn tabe_with_memory() -> WindowSpec {
         least: 4,
         most: 0.54,
         floor: 0.7,
+        hystart: true,
         ..TabeParameters::default()
     })
 }

@@ -91,6 +91,7 @@ fn shows_a_scheme_as_tables_of_a_scenario() {
     kind = "tabe"
     clock = "acknowledgements"
     floor = 0.0
+    hystart = false
     least = 2
     memory = 0
     most = 1.0
@@ -160,6 +161,9 @@ fn lists_parts_with_parameters_units_and_defaults() {
         beta = 3.0
             Beta in packets, 0 to 1000: while at least this number are queued, the window grows only in every
             second round-trip time.
+        hystart = false
+            The first slow start ends when round-trip times rise (HyStart++, RFC 9406), instead of with the
+            first loss.
         keep = 0.8
             Fraction of the window that remains after a loss judged a transmission loss, 0.5 to 1 (Fu and Liew
             2003, II.C: 4/5).

@@ -23,6 +23,8 @@ pub struct DctcpParameters {
     /// Windows of paths with a shorter round-trip time grow as if they had this one, so that flows with longer ones are not starved (TCP
     /// Prague: 25 ms); up to 1 s. 0 s: off.
     pub reference_rtt: Span,
+    /// The first slow start ends when round-trip times rise (HyStart++, RFC 9406), instead of with the first loss.
+    pub hystart: bool,
 }
 
 impl Default for DctcpParameters {
@@ -31,6 +33,7 @@ impl Default for DctcpParameters {
             g: 1.0 / 16.0,
             initial_alpha: 1.0,
             reference_rtt: Span::ZERO,
+            hystart: false,
         }
     }
 }
@@ -84,7 +87,7 @@ impl Dctcp {
             reduced: RecoveryEpoch::default(),
             srtt: None,
             credit: 0.0,
-            standard: StandardWindow::default(),
+            standard: StandardWindow::new(parameters.hystart),
         }
     }
 
@@ -119,10 +122,11 @@ impl WindowControl for Dctcp {
             self.acked = 0;
             self.marked = 0;
         }
-        let mut growth = self.standard.growth(window, ack);
-        if !window.in_slow_start() {
-            growth = self.even(growth);
+        if window.in_slow_start() {
+            return self.standard.on_ack(window, ack);
         }
+        let growth = self.standard.growth(window, ack);
+        let growth = self.even(growth);
         WindowUpdate {
             cwnd: window.cwnd.saturating_add(growth),
             ssthresh: window.ssthresh,

@@ -38,11 +38,16 @@ registry! {
 }
 
 impl WindowSpec {
-    /// Turns HyStart++ (RFC 9406) on or off, for window controls that have it.
+    /// Turns HyStart++ (RFC 9406) on or off, for window controls that have it. BBR and Vegas end slow start by rules of their own.
     pub fn set_hystart(&mut self, on: bool) {
         match self {
             WindowSpec::Standard(parameters) => parameters.hystart = on,
+            WindowSpec::ThreeQuarters(parameters) => parameters.hystart = on,
+            WindowSpec::Tabe(parameters) => parameters.hystart = on,
+            WindowSpec::Westwood(parameters) => parameters.hystart = on,
+            WindowSpec::Veno(parameters) => parameters.hystart = on,
             WindowSpec::Cubic(parameters) => parameters.hystart = on,
+            WindowSpec::Dctcp(parameters) => parameters.hystart = on,
             _ => {}
         }
     }
@@ -50,7 +55,7 @@ impl WindowSpec {
     /// Builds the window control of one path.
     pub fn build(&self, context: &BuildContext) -> Window {
         match self {
-            WindowSpec::Standard(parameters) => Window::Standard(StandardWindow::new(*parameters)),
+            WindowSpec::Standard(parameters) => Window::Standard(StandardWindow::new(parameters.hystart)),
             other => Window::Other(other.build_boxed(context)),
         }
     }
@@ -93,6 +98,48 @@ impl Window {
         match self {
             Window::Standard(_) => Needs::default(),
             Window::Other(part) => part.needs(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{UNIT, round, view};
+    use super::*;
+    use crate::Time;
+
+    /// Returns ssthresh after ten rounds of a first slow start. The round-trip time is 80 ms, and more if a queue follows that passes
+    /// `rate` packets in 5 ms.
+    fn ssthresh_after_slow_start(spec: &WindowSpec, rate: u64) -> u64 {
+        let mut part = spec.build(&BuildContext::default());
+        let mut window = view(10 * UNIT, u64::MAX);
+        let (mut seq, mut now) = (0, Time::ZERO);
+        for _ in 0..10 {
+            let rtt = Span::from_millis((window.cwnd / UNIT * 5 / rate).max(80));
+            round(part.as_part(), &mut window, &mut seq, now, rtt);
+            now += rtt;
+        }
+        window.ssthresh
+    }
+
+    #[test]
+    fn hystart_can_be_turned_on_for_every_window_with_the_slow_start_of_the_standard() {
+        for kind in [
+            "standard",
+            "three-quarters",
+            "tabe",
+            "westwood",
+            "veno",
+            "cubic",
+            "dctcp",
+        ] {
+            let mut spec = WindowSpec::by_name(kind).expect(kind);
+            spec.set_hystart(false);
+            assert_eq!(ssthresh_after_slow_start(&spec, 1), u64::MAX, "{kind}");
+            spec.set_hystart(true);
+            let ssthresh = ssthresh_after_slow_start(&spec, 1);
+            assert!(ssthresh < 200 * UNIT, "{kind}: {ssthresh}");
+            assert_eq!(ssthresh_after_slow_start(&spec, 10_000), u64::MAX, "{kind}: no queue");
         }
     }
 }

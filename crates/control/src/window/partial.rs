@@ -14,6 +14,13 @@ pub(super) struct PartialReduction {
 }
 
 impl PartialReduction {
+    pub(super) fn new(hystart: bool) -> Self {
+        PartialReduction {
+            standard: StandardWindow::new(hystart),
+            reduced: RecoveryEpoch::default(),
+        }
+    }
+
     /// Handles an acknowledgement, which may end the window of data. The caller determines the growth.
     pub(super) fn on_ack(&mut self, ack: &AckSample) {
         if let Some(acked) = ack.acked_to.checked_sub(1) {

@@ -23,7 +23,7 @@ pub struct StandardParameters {
 
 impl Part<dyn WindowControl> for StandardParameters {
     fn build(&self, _context: &BuildContext) -> Box<dyn WindowControl> {
-        Box::new(StandardWindow::new(*self))
+        Box::new(StandardWindow::new(self.hystart))
     }
 }
 
@@ -39,11 +39,11 @@ pub struct StandardWindow {
 }
 
 impl StandardWindow {
-    /// Creates the window control with these parameters.
-    pub fn new(parameters: StandardParameters) -> Self {
+    /// Creates the window control, with or without HyStart++ in the first slow start.
+    pub fn new(hystart: bool) -> Self {
         StandardWindow {
             partial_bytes_acked: 0,
-            hystart: parameters.hystart.then(Box::default),
+            hystart: hystart.then(|| Box::new(HyStart::following_the_rate())),
         }
     }
 
@@ -432,16 +432,17 @@ mod tests {
 
     #[test]
     fn hystart_ends_the_first_slow_start_when_round_trip_times_rise() {
-        // RFC 9406 §4.2: 80 ms, then 100 ms: conservative for five rounds with a quarter of the growth, then congestion
-        // avoidance.
+        // RFC 9406 §4.2: 80 ms without a queue, and 200 packets per second: conservative for five rounds with a quarter of the growth,
+        // then congestion avoidance.
         let millis = crate::Span::from_millis;
         let run = |hystart| {
-            let mut part = StandardWindow::new(StandardParameters { hystart });
+            let mut part = StandardWindow::new(hystart);
             let mut window = view(10 * UNIT, u64::MAX);
             let (mut seq, mut now, mut sizes) = (0, Time::ZERO, Vec::new());
-            for rtt in [80, 100, 100, 100, 100, 100, 100, 100] {
-                round(&mut part, &mut window, &mut seq, now, millis(rtt));
-                now += millis(rtt);
+            for _ in 0..8 {
+                let rtt = millis((window.cwnd / UNIT * 5).max(80));
+                round(&mut part, &mut window, &mut seq, now, rtt);
+                now += rtt;
                 sizes.push(window.cwnd / UNIT);
             }
             (sizes, window.ssthresh)

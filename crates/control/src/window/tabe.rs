@@ -69,6 +69,8 @@ pub struct TabeParameters {
     /// more, 0 to 1. 0: no limit, as in the papers. Without a limit, a paced flow loses its share of the queue to flows that only halve
     /// their windows or reduce them to 0.7 (CUBIC).
     pub floor: f64,
+    /// The first slow start ends when round-trip times rise (HyStart++, RFC 9406), instead of with the first loss.
+    pub hystart: bool,
 }
 
 impl Default for TabeParameters {
@@ -81,6 +83,7 @@ impl Default for TabeParameters {
             least: 2,
             most: 1.0,
             floor: 0.0,
+            hystart: false,
         }
     }
 }
@@ -132,7 +135,7 @@ impl Tabe {
             min_rtt: None,
             srtt: None,
             warned: RecoveryEpoch::default(),
-            standard: StandardWindow::default(),
+            standard: StandardWindow::new(parameters.hystart),
         }
     }
 

@@ -15,11 +15,16 @@ use crate::sample::{AckSample, LossEvent, Verdict};
 pub struct ThreeQuartersParameters {
     /// Fraction of the window that remains after a loss judged a transmission loss, 0.5 to 1.
     pub keep: f64,
+    /// The first slow start ends when round-trip times rise (HyStart++, RFC 9406), instead of with the first loss.
+    pub hystart: bool,
 }
 
 impl Default for ThreeQuartersParameters {
     fn default() -> Self {
-        ThreeQuartersParameters { keep: 0.75 }
+        ThreeQuartersParameters {
+            keep: 0.75,
+            hystart: false,
+        }
     }
 }
 
@@ -31,7 +36,7 @@ impl Part<dyn WindowControl> for ThreeQuartersParameters {
     fn build(&self, _context: &BuildContext) -> Box<dyn WindowControl> {
         Box::new(ThreeQuarters {
             keep: self.keep,
-            inner: PartialReduction::default(),
+            inner: PartialReduction::new(self.hystart),
         })
     }
 }

@@ -19,11 +19,17 @@ pub struct VenoParameters {
     pub beta: f64,
     /// Fraction of the window that remains after a loss judged a transmission loss, 0.5 to 1 (Fu and Liew 2003, II.C: 4/5).
     pub keep: f64,
+    /// The first slow start ends when round-trip times rise (HyStart++, RFC 9406), instead of with the first loss.
+    pub hystart: bool,
 }
 
 impl Default for VenoParameters {
     fn default() -> Self {
-        VenoParameters { beta: 3.0, keep: 0.8 }
+        VenoParameters {
+            beta: 3.0,
+            keep: 0.8,
+            hystart: false,
+        }
     }
 }
 
@@ -37,7 +43,7 @@ impl Part<dyn WindowControl> for VenoParameters {
         Box::new(Veno {
             parameters: *self,
             backlog: Backlog::default(),
-            inner: PartialReduction::default(),
+            inner: PartialReduction::new(self.hystart),
             skipped: false,
         })
     }
@@ -56,8 +62,11 @@ impl WindowControl for Veno {
     fn on_ack(&mut self, window: WindowView, ack: &AckSample) -> WindowUpdate {
         self.backlog.on_ack(ack);
         self.inner.on_ack(ack);
+        if window.in_slow_start() {
+            return self.inner.standard.on_ack(window, ack);
+        }
         let mut growth = self.inner.standard.growth(window, ack);
-        if growth > 0 && !window.in_slow_start() {
+        if growth > 0 {
             let waiting = self.backlog.packets(window.cwnd, window.unit);
             let is_busy = waiting.is_some_and(|waiting| waiting >= self.parameters.beta);
             self.skipped = is_busy && !self.skipped;

@@ -7,18 +7,24 @@ use crate::estimator::WestwoodFilter;
 use crate::part::{BuildContext, Part};
 use crate::sample::{AckSample, LossEvent};
 
-/// Parameters of Westwood+: none. The constants of its filter are those of Linux.
+/// Parameters of Westwood+. The constants of its filter are those of Linux.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 #[cfg_attr(
     feature = "config",
     derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
     serde(default, deny_unknown_fields)
 )]
-pub struct WestwoodParameters {}
+pub struct WestwoodParameters {
+    /// The first slow start ends when round-trip times rise (HyStart++, RFC 9406), instead of with the first loss.
+    pub hystart: bool,
+}
 
 impl Part<dyn WindowControl> for WestwoodParameters {
     fn build(&self, _context: &BuildContext) -> Box<dyn WindowControl> {
-        Box::new(Westwood::default())
+        Box::new(Westwood {
+            standard: StandardWindow::new(self.hystart),
+            ..Westwood::default()
+        })
     }
 }
 
