@@ -168,19 +168,38 @@ impl Axis {
 
     /// Returns the fields that are set at this place, and that a value of the axis lacks: a value replaces the whole table.
     pub(crate) fn replaced(&self, root: &Node) -> Vec<String> {
-        // `descend` adds missing tables.
-        let mut root = root.clone();
-        let mut node = &mut root;
-        for step in self.steps() {
-            match descend(node, &step, &Place::File(0..0)) {
-                Ok(next) => node = next,
-                Err(_) => return Vec::new(),
-            }
-        }
-        let fields = node.table().unwrap_or_default().iter().map(|entry| &entry.key);
-        let is_lost = |key: &&String| *key != "kind" && self.values.iter().any(|value| value.get(key).is_none());
-        fields.filter(is_lost).cloned().collect()
+        let is_lost = |key: &String| *key != "kind" && self.values.iter().any(|value| value.get(key).is_none());
+        fields_at(root, &self.steps()).into_iter().filter(is_lost).collect()
     }
+
+    /// Returns the parts of schemes that are set beside this field, if it is `scheme`: a part that is set replaces that of every scheme.
+    pub(crate) fn overruled(&self, root: &Node) -> Vec<String> {
+        match self.steps().as_slice() {
+            [table @ .., last] if last == "scheme" => {
+                let is_part = |key: &String| PARTS.contains(&key.as_str());
+                fields_at(root, table).into_iter().filter(is_part).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Fields of an association that replace a part of its scheme.
+const PARTS: &[&str] = &["discriminator", "window", "distribution", "coupling", "path_policy"];
+
+/// Returns the keys of the table at this place; none if there is no such table.
+fn fields_at(root: &Node, steps: &[String]) -> Vec<String> {
+    // `descend` adds missing tables.
+    let mut root = root.clone();
+    let mut node = &mut root;
+    for step in steps {
+        match descend(node, step, &Place::File(0..0)) {
+            Ok(next) => node = next,
+            Err(_) => return Vec::new(),
+        }
+    }
+    let entries = node.table().unwrap_or_default().iter();
+    entries.map(|entry| entry.key.clone()).collect()
 }
 
 /// Returns the axes under `[sweep]`, in the order of the file.

@@ -44,6 +44,8 @@ pub struct Scenario {
     pub axes: Vec<String>,
     /// For each axis whose values replace a table: the axis, and the fields of the table that are lost.
     pub(crate) replaced: Vec<(String, Vec<String>)>,
+    /// For each axis of schemes: the axis, and the parts that are set for all of them.
+    pub(crate) overruled: Vec<(String, Vec<String>)>,
     /// The scenario with fixed sweep values: one point without a sweep, otherwise the product of the axes, last axis fastest.
     pub points: Vec<Point>,
 }
@@ -172,8 +174,8 @@ impl Scenario {
         build(&lines, changes).map_err(ScenarioError::Invalid)
     }
 
-    /// Returns warnings about values that are allowed but probably unintended: links that a flow does not use, and fields that a sweep
-    /// replaces.
+    /// Returns warnings about values that are allowed but probably unintended: links that a flow does not use, fields that a sweep
+    /// replaces, and parts that are the same for all schemes of a sweep.
     pub fn warnings(&self) -> Vec<String> {
         crate::warning::warnings(self)
     }
@@ -224,8 +226,11 @@ fn build(lines: &LineIndex, changes: &[String]) -> Result<Scenario, Vec<Problem>
         .unwrap_or_default();
     // A field changed by `--set` has that value at every point, and so have the fields in it.
     axes.retain(|axis| !fixed.iter().any(|set| axis.steps().starts_with(set)));
-    let replaced = axes.iter().map(|axis| (axis.path.clone(), axis.replaced(&root)));
-    let replaced = replaced.filter(|(_, fields)| !fields.is_empty()).collect();
+    let by_axis = |fields: fn(&Axis, &Node) -> Vec<String>| {
+        let found = axes.iter().map(|axis| (axis.path.clone(), fields(axis, &root)));
+        found.filter(|(_, fields)| !fields.is_empty()).collect()
+    };
+    let (replaced, overruled) = (by_axis(Axis::replaced), by_axis(Axis::overruled));
     let points = points(&root, &axes, lines).map_err(|found| problems.extend(found)).ok();
     let (Some(head), Some(points), true) = (head, points, problems.is_empty()) else {
         return Err(problems);
@@ -247,6 +252,7 @@ fn build(lines: &LineIndex, changes: &[String]) -> Result<Scenario, Vec<Problem>
         record: head.record,
         axes: axes.into_iter().map(|axis| axis.path).collect(),
         replaced,
+        overruled,
         points,
     })
 }

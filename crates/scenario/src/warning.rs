@@ -8,6 +8,7 @@ use crate::Scenario;
 /// Returns each warning once, in the order of points and flows.
 pub(crate) fn warnings(scenario: &Scenario) -> Vec<String> {
     let mut warnings: Vec<String> = scenario.replaced.iter().map(lost_fields).collect();
+    warnings.extend(scenario.overruled.iter().map(parts_of_all));
     for point in &scenario.points {
         let Ok(topology) = Topology::build(&point.config) else {
             continue;
@@ -30,6 +31,15 @@ fn lost_fields((axis, fields): &(String, Vec<String>)) -> String {
             [one] => format!("{one} is"),
             several => format!("{} are", several.join(", ")),
         }
+    )
+}
+
+fn parts_of_all((axis, parts): &(String, Vec<String>)) -> String {
+    let table = axis.strip_suffix("scheme").unwrap_or(axis);
+    let parts: Vec<_> = parts.iter().map(|part| format!("{table}{part}")).collect();
+    format!(
+        "sweep.\"{axis}\": the schemes have the same {} in place of their own\n  hint: without it, each scheme has its own part",
+        parts.join(" and the same ")
     )
 }
 

@@ -327,14 +327,42 @@ fn changes_and_sweeps() {
     insta::assert_snapshot!(sweep("seeds = [1, 2]"), @"bad.toml:20:10: sweep.seeds: `seeds` cannot be swept: it is the same for all points");
 }
 
+/// Returns the warnings about a scenario with this text, this sweep and these arguments of `--set`.
+fn warnings(text: &str, sweep: &str, changes: &[&str]) -> Vec<String> {
+    let text = format!("{GOOD}{text}\n[sweep]\n{sweep}\n");
+    let changes: Vec<_> = changes.iter().map(|&change| change.to_owned()).collect();
+    let scenario = Scenario::from_text(Path::new("good.toml"), &text, &changes).expect("it is valid");
+    scenario.warnings()
+}
+
+#[test]
+fn a_sweep_over_schemes_with_a_part_of_all_of_them_causes_a_warning() {
+    let over_schemes = "\"flow.upload.sctp.scheme\" = [\"standard\", \"veno\"]";
+    let window = "[flow.sctp]\nwindow = \"cubic\"\npacing = true";
+    let [warning] = &warnings(window, over_schemes, &[])[..] else {
+        panic!("one warning");
+    };
+    insta::assert_snapshot!(warning, @r#"
+    sweep."flow.upload.sctp.scheme": the schemes have the same flow.upload.sctp.window in place of their own
+      hint: without it, each scheme has its own part
+    "#);
+    // The same by --set.
+    let set = "flow.upload.sctp.discriminator=\"oracle\"";
+    let [warning] = &warnings(window, over_schemes, &[set])[..] else {
+        panic!("one warning");
+    };
+    assert!(
+        warning.contains("the same flow.upload.sctp.window and the same flow.upload.sctp.discriminator"),
+        "{warning}"
+    );
+    let pacing = "[flow.sctp]\npacing = true";
+    assert_eq!(warnings(pacing, over_schemes, &[]), Vec::<String>::new());
+    let over_windows = "\"flow.upload.sctp.window\" = [\"standard\", \"cubic\"]";
+    assert_eq!(warnings(pacing, over_windows, &[]), Vec::<String>::new());
+}
+
 #[test]
 fn a_sweep_that_replaces_fields_of_a_table_causes_a_warning() {
-    let warnings = |window: &str, sweep: &str, changes: &[&str]| {
-        let text = format!("{GOOD}{window}\n[sweep]\n{sweep}\n");
-        let changes: Vec<_> = changes.iter().map(|&change| change.to_owned()).collect();
-        let scenario = Scenario::from_text(Path::new("good.toml"), &text, &changes).expect("it is valid");
-        scenario.warnings()
-    };
     let table = "[flow.sctp]\nwindow = { kind = \"cubic\", beta = 0.8 }";
     let over_names = "\"flow.upload.sctp.window\" = [\"standard\", \"cubic\"]";
     let [warning] = &warnings(table, over_names, &[])[..] else {
