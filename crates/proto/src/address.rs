@@ -52,4 +52,6 @@ pub struct Transmit {
     pub ecn: Ecn,
     /// Length of the SCTP packet in bytes, without IP and UDP headers.
     pub wire_len: usize,
+    /// The packet is longer than the path MTU, which has become smaller: IP has to fragment it.
+    pub fragment: bool,
 }

@@ -97,6 +97,7 @@ impl Default for StackConfig {
                 hystart: Some(true),
                 dynamic_addresses: true,
                 hb_alignment: Self::HB_ALIGNMENT,
+                black_hole_detection: true,
                 ..AssociationConfig::default()
             },
             backlog: 128,

@@ -12,7 +12,7 @@ use whimbrel_wire::{ByteSink, ChecksumField};
 
 use crate::flood::Floods;
 use crate::outgoing::Outgoing;
-use crate::shared::{Shared, SocketChange, State};
+use crate::shared::{Shared, SocketChange, State, Witness};
 use crate::timer::Timer;
 use crate::transport::{Arrival, BATCH, Datagrams, Report, Socket, Trouble};
 
@@ -259,6 +259,7 @@ fn send(cx: &mut Context<'_>, shared: &Shared, sockets: &[Arc<dyn Socket>], outg
             ecn: group.ecn,
             bytes,
             segment: group.segment,
+            fragment: group.fragment,
         };
         match socket.poll_send(cx, &datagrams) {
             Poll::Pending => return any,
@@ -267,7 +268,9 @@ fn send(cx: &mut Context<'_>, shared: &Shared, sockets: &[Arc<dyn Socket>], outg
                 // A datagram that cannot be sent is a lost datagram: the protocol's timers see to it.
                 if let Some(trouble) = Trouble::of(&e) {
                     let now = shared.now();
-                    shared.lock().on_trouble(shared, now, group.remote, trouble);
+                    shared
+                        .lock()
+                        .on_trouble(shared, now, group.remote, trouble, Witness::Host);
                 }
             }
         }
@@ -294,8 +297,9 @@ fn gather(state: &mut State, now: Time, sockets: &[Arc<dyn Socket>], outgoing: &
 
 /// Waits for reports about datagrams that did not arrive.
 async fn watch_errors(shared: Arc<Shared>, socket: Arc<dyn Socket>) {
-    while let Ok(Report { remote, trouble }) = socket.report().await {
+    while let Ok(Report { remote, trouble, tag }) = socket.report().await {
         let now = shared.now();
-        shared.lock().on_trouble(&shared, now, remote, trouble);
+        let witness = Witness::Network(tag);
+        shared.lock().on_trouble(&shared, now, remote, trouble, witness);
     }
 }

@@ -80,6 +80,7 @@ mod environment;
 mod error;
 mod flood;
 mod interface;
+mod mtu;
 mod netlink;
 mod opened;
 mod outgoing;

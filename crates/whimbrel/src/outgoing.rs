@@ -20,6 +20,8 @@ pub(crate) struct Group {
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
     pub(crate) ecn: Ecn,
+    /// A packet that IP has to fragment.
+    pub(crate) fragment: bool,
     count: usize,
     /// A shorter packet has ended the group.
     full: bool,
@@ -54,6 +56,7 @@ impl Outgoing {
         let start = end - len;
         if let Some(group) = self.groups.last_mut()
             && !group.full
+            && !transmit.fragment
             && group.count < max_segments
             && len <= group.segment
             && end - group.range.start <= GROUP_BYTES
@@ -70,8 +73,9 @@ impl Outgoing {
             local: transmit.local,
             remote: transmit.remote,
             ecn: transmit.ecn,
+            fragment: transmit.fragment,
             count: 1,
-            full: false,
+            full: transmit.fragment,
         });
     }
 
@@ -107,6 +111,7 @@ mod tests {
                 remote: remote.parse().unwrap(),
                 ecn: Ecn::NotEct,
                 wire_len: len,
+                fragment: false,
             };
             outgoing.push(&transmit, max_segments);
         }

@@ -47,8 +47,8 @@ pub enum PathChange {
     /// It is the primary path now.
     PrimaryChanged,
     /// The network reported that a packet to the peer's address did not arrive (ICMP). Nothing else follows from it, because anyone could
-    /// forge it: whether the path works is found by its own timers. At most one such event a second and path. After
-    /// [`TooLong`](Trouble::TooLong), new associations need a lower [`AssociationConfig::mtu`](crate::AssociationConfig::mtu).
+    /// forge it: whether the path works is found by its own timers. At most one such event a second and path.
+    /// [`TooLong`](Trouble::TooLong) lowers the MTU of the path if it quotes the association's Verification Tag.
     Trouble(Trouble),
     /// It is gone: an address of one of the ends was removed (RFC 5061). [`Down`](Self::Down) may come just before.
     Removed,

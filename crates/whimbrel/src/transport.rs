@@ -204,6 +204,8 @@ pub struct Datagrams<'a> {
     pub bytes: &'a [u8],
     /// Bytes of each; the last one may be shorter.
     pub segment: usize,
+    /// The datagram is longer than the path MTU, which has become smaller: IP has to fragment it.
+    pub fragment: bool,
 }
 
 /// What the network or the host reported about a datagram.
@@ -213,6 +215,9 @@ pub struct Report {
     pub remote: SocketAddr,
     /// What is wrong.
     pub trouble: Trouble,
+    /// The Verification Tag of the datagram, bytes 4 to 7, if the report quotes it. [`TooLong`](Trouble::TooLong) has no effect without the tag
+    /// of the association, as anyone can forge reports (RFC 9260 §10).
+    pub tag: Option<u32>,
 }
 
 /// Why a datagram did not arrive.
@@ -229,8 +234,16 @@ pub enum Trouble {
 }
 
 impl Trouble {
+    /// The error of a system call that stands for this.
+    pub(crate) fn too_long(mtu: u32) -> io::Error {
+        io::Error::other(TooLong(mtu))
+    }
+
     /// What an error of a system call means for the route to the peer; nothing for errors of another kind.
     pub(crate) fn of(error: &io::Error) -> Option<Trouble> {
+        if let Some(&TooLong(mtu)) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
+            return Some(Trouble::TooLong(mtu));
+        }
         #[cfg(unix)]
         if error.raw_os_error() == Some(nix::errno::Errno::EMSGSIZE as i32) {
             return Some(Trouble::TooLong(0));
@@ -256,6 +269,11 @@ impl Trouble {
         }
     }
 }
+
+/// A datagram is longer than the path MTU of this many bytes.
+#[derive(Debug, thiserror::Error)]
+#[error("datagram too long for an MTU of {0}")]
+struct TooLong(u32);
 
 impl std::fmt::Display for Trouble {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

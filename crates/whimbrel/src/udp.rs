@@ -17,6 +17,7 @@ use crate::egress::Egress;
 #[cfg(target_os = "linux")]
 use crate::flood;
 use crate::interface;
+use crate::mtu::{self, Fragmenting};
 use crate::transport::{Arrival, BATCH, Datagrams, Report, Socket, Transport, Trouble};
 
 /// UDP sockets of the operating system (RFC 6951), one for each local address: the transport of a stack whose configuration names no other.
@@ -50,11 +51,11 @@ impl Transport for Udp {
         let reference = UdpSockRef::from(&socket);
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         state.enable_transport_errors(reference)?;
+        let local = socket.local_addr()?;
         // A system that grants less only loses more packets in bursts.
         let _ = state.set_recv_buffer_size(UdpSockRef::from(&socket), config.socket_buffer);
         let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), config.socket_buffer);
         force_buffers(&socket, &state, config.socket_buffer);
-        let local = socket.local_addr()?;
         Ok(Box::new(UdpSocket {
             io: tokio::net::UdpSocket::from_std(socket)?,
             state,
@@ -144,12 +145,18 @@ impl Socket for UdpSocket {
             src_ip: None,
         };
         self.egress.prepare(&self.io, datagrams.remote.ip());
+        let _fragmenting = datagrams
+            .fragment
+            .then(|| Fragmenting::begin(&self.io, self.local.ip()));
         let (mut is_full, mut had_error) = (false, false);
         loop {
             ready!(self.io.poll_send_ready(cx))?;
             let sent = self.io.try_io(Interest::WRITABLE, || {
                 self.state.try_send(UdpSockRef::from(&self.io), &transmit)
             });
+            if had_error && sent.as_ref().is_err_and(is_too_long) {
+                return Poll::Ready(Err(self.send_fragmented(&transmit)));
+            }
             match sent {
                 // After an error of the socket (EPOLLERR), tokio takes it as writable from then on.
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock && is_full => break,
@@ -199,6 +206,28 @@ impl UdpSocket {
         }
     }
 
+    /// Sends datagrams that are longer than the path MTU as fragments. Returns the report about their length.
+    fn send_fragmented(&self, group: &Transmit<'_>) -> io::Error {
+        let _fragmenting = Fragmenting::begin(&self.io, self.local.ip());
+        // The system fragments one at a time.
+        for contents in group
+            .contents
+            .chunks(group.segment_size.unwrap_or(group.contents.len()).max(1))
+        {
+            let single = Transmit {
+                contents,
+                segment_size: None,
+                ..group.clone()
+            };
+            // What cannot be sent is lost.
+            let _ = self.io.try_io(Interest::WRITABLE, || {
+                self.state.try_send(UdpSockRef::from(&self.io), &single)
+            });
+        }
+        let mtu = mtu::of_route(self.local.ip(), group.destination);
+        Trouble::too_long(mtu.unwrap_or(0))
+    }
+
     async fn reported(&self) -> io::Result<Report> {
         loop {
             self.io.ready(Interest::ERROR).await?;
@@ -218,11 +247,13 @@ impl UdpSocket {
 
         use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
 
-        let mut payload = [0_u8; 1];
-        let mut parts = [IoSliceMut::new(&mut payload)];
+        // What the report quotes of the datagram: its ports and the Verification Tag.
+        let mut quoted = [0_u8; 8];
+        let mut parts = [IoSliceMut::new(&mut quoted)];
         let mut control = vec![0_u8; 256];
         let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
         let message = recvmsg::<SockaddrStorage>(self.io.as_raw_fd(), &mut parts, Some(&mut control), flags)?;
+        let length = message.bytes;
         let address = message.address.as_ref().and_then(socket_addr);
         let trouble = message.cmsgs()?.find_map(|cmsg| match cmsg {
             ControlMessageOwned::Ipv4RecvErr(error, _) | ControlMessageOwned::Ipv6RecvErr(error, _) => {
@@ -230,7 +261,10 @@ impl UdpSocket {
             }
             _ => None,
         });
-        Ok(address.zip(trouble).map(|(remote, trouble)| Report { remote, trouble }))
+        let tag = (length == 8).then(|| u32::from_be_bytes([quoted[4], quoted[5], quoted[6], quoted[7]]));
+        Ok(address
+            .zip(trouble)
+            .map(|(remote, trouble)| Report { remote, trouble, tag }))
     }
 
     /// Other systems report nothing about unconnected sockets.
@@ -238,6 +272,10 @@ impl UdpSocket {
     fn take_report(&self) -> io::Result<Option<Report>> {
         Err(io::ErrorKind::WouldBlock.into())
     }
+}
+
+fn is_too_long(error: &io::Error) -> bool {
+    Trouble::of(error).is_some_and(|trouble| matches!(trouble, Trouble::TooLong(_)))
 }
 
 /// Whether an error says that the socket itself cannot be used, rather than what became of a datagram.

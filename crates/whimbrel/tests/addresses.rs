@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
 
-use std::io::IoSliceMut;
+use std::io::{IoSliceMut, Read as _};
 use std::net::{IpAddr, SocketAddr};
 use std::process::Command;
 use std::sync::Arc;
@@ -144,6 +144,7 @@ async fn send_to(socket: &dyn Socket, remote: &str) {
         ecn: Ecn::NotEct,
         bytes: b"datagram",
         segment: 8,
+        fragment: false,
     };
     std::future::poll_fn(|cx| socket.poll_send(cx, &datagrams))
         .await
@@ -276,11 +277,17 @@ fn ipv6_packets_leave_by_the_interface_of_their_source_among_routes_of_equal_met
 
 /// Sends an ICMP message of this type and code that quotes a datagram of ours.
 fn forge_icmp(kind: u8, code: u8, quoted_from: SocketAddr, quoted_to: SocketAddr) {
+    forge_icmp_with(kind, code, 0, quoted_from, quoted_to, &[]);
+}
+
+/// Forges an ICMP message of this kind with the MTU of the next hop and this much of the datagram.
+fn forge_icmp_with(kind: u8, code: u8, mtu: u16, quoted_from: SocketAddr, quoted_to: SocketAddr, quoted: &[u8]) {
     use socket2::{Domain, Protocol, Socket, Type};
     let (IpAddr::V4(from), IpAddr::V4(to)) = (quoted_from.ip(), quoted_to.ip()) else {
         panic!("IPv4")
     };
-    let mut message = vec![kind, code, 0, 0, 0, 0, 0, 0];
+    let [high, low] = mtu.to_be_bytes();
+    let mut message = vec![kind, code, 0, 0, 0, 0, high, low];
     // RFC 792: the IP header and 8 bytes of the datagram.
     message.extend([0x45, 0, 0, 36, 0, 0, 0, 0, 64, 17, 0, 0]);
     message.extend(from.octets());
@@ -288,6 +295,7 @@ fn forge_icmp(kind: u8, code: u8, quoted_from: SocketAddr, quoted_to: SocketAddr
     message.extend(quoted_from.port().to_be_bytes());
     message.extend(quoted_to.port().to_be_bytes());
     message.extend([0, 16, 0, 0]);
+    message.extend(quoted);
     let sum = message
         .chunks(2)
         .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
@@ -324,6 +332,47 @@ fn forged_icmp_of_any_kind_ends_nothing() {
                 assert_eq!(answer.data, b"answer");
             }
         }
+    });
+}
+
+// [9260:10-5, 10-6]
+#[test]
+fn section_10_a_report_of_a_packet_that_is_too_big_counts_with_the_verification_tag() {
+    whimbrel_testkit::needs!(whimbrel_testkit::namespaces());
+    in_namespace(|| async {
+        ip("addr add 10.9.0.1/24 dev lo");
+        ip("addr add 10.9.0.2/24 dev lo");
+        let udp = Some(socket2::Protocol::UDP);
+        let mut tap = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::RAW, udp).unwrap();
+        let (_stack, _listener, client, server) = pair().await;
+        let ends = (client.local_addrs()[0], client.peer_addrs()[0]);
+        client.send(Message::new(0, "with a tag")).await.unwrap();
+        timeout(PATIENCE, server.recv()).await.unwrap().unwrap().unwrap();
+        // Ports and Verification Tag of the latest packet to the server; the headers of IP and UDP precede them.
+        let mut quoted = [0; 8];
+        let mut packet = [0; 2000];
+        tap.set_nonblocking(true).unwrap();
+        while tap.read(&mut packet).is_ok() {
+            if packet[20..22] == ends.0.port().to_be_bytes() {
+                quoted.copy_from_slice(&packet[28..36]);
+            }
+        }
+        let mtu = || client.paths()[0].mtu;
+        let mut other = quoted;
+        other[7] ^= 1;
+        for without in [&other[..], &quoted[..6], &[]] {
+            forge_icmp_with(3, 4, 1300, ends.0, ends.1, without);
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(mtu(), 1500, "forged");
+        forge_icmp_with(3, 4, 1400, ends.0, ends.1, &quoted);
+        let lowered = async {
+            while mtu() == 1500 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(PATIENCE, lowered).await.unwrap();
+        assert_eq!(mtu(), 1400);
     });
 }
 
@@ -394,6 +443,7 @@ fn a_full_send_buffer_costs_no_processor_time_after_an_icmp_error() {
             ecn: Ecn::NotEct,
             bytes: &bytes,
             segment: bytes.len(),
+            fragment: false,
         };
         let mut sent = 0;
         let flood = async {
@@ -480,4 +530,48 @@ fn two_private_addresses_reach_a_server_through_nats() {
         stop.store(true, Ordering::Relaxed);
         nat.join().unwrap();
     });
+}
+
+/// Sends messages over the loopback interface, whose MTU becomes 1400 in between.
+fn send_while_the_mtu_falls(addrs: [&'static str; 2]) {
+    in_namespace(|| async move {
+        for addr in addrs {
+            // `nodad`: IPv6 addresses can be used at once.
+            ip(&format!("addr add {addr} dev lo nodad"));
+        }
+        let [listener, stack] = addrs.map(|addr| StackConfig::local([SocketAddr::new(addr.parse().unwrap(), 0)]));
+        let (listener, stack) = (Listener::bind(listener).unwrap(), Stack::bind(stack).unwrap());
+        let (peers, port) = (listener.stack().local_addrs().to_vec(), listener.stack().port());
+        let (client, server) = tokio::join!(stack.connect(&peers, port), listener.accept());
+        let (client, server) = (client.unwrap(), server.unwrap());
+        let send = async {
+            for n in 0..100 {
+                if n == 50 {
+                    ip("link set lo mtu 1400");
+                }
+                client.send(Message::new(0, vec![n; 20_000])).await.unwrap();
+            }
+        };
+        let receive = async {
+            for n in 0..100 {
+                let message = server.recv().await.unwrap().unwrap();
+                assert_eq!(message.data, vec![n; 20_000]);
+            }
+        };
+        timeout(PATIENCE, async { tokio::join!(send, receive) }).await.unwrap();
+        assert_eq!(client.paths()[0].mtu, 1400);
+    });
+}
+
+#[test]
+fn a_path_with_a_smaller_mtu_carries_what_was_cut_for_a_larger_one() {
+    whimbrel_testkit::needs!(whimbrel_testkit::namespaces());
+    send_while_the_mtu_falls(["10.9.0.1", "10.9.0.2"]);
+}
+
+#[test]
+fn a_path_with_a_smaller_mtu_carries_what_was_cut_for_a_larger_one_by_ipv6() {
+    whimbrel_testkit::needs!(whimbrel_testkit::namespaces());
+    whimbrel_testkit::needs!(whimbrel_testkit::ipv6());
+    send_while_the_mtu_falls(["fd00:9::1", "fd00:9::2"]);
 }

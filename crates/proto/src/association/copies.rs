@@ -135,7 +135,7 @@ impl Association {
         let mut pushed = false;
         while let Some(seq) = self.oldest_for(ctx.now, path)
             && let Some(data) = self.sender.outstanding.data(seq, false)
-            && packet.fits(&Chunk::Data(data))
+            && packet.admits(&Chunk::Data(data))
         {
             packet.push_data(data);
             pushed = true;

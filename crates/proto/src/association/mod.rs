@@ -63,7 +63,7 @@ use crate::config::{NEVER, Resolved};
 use crate::endpoint::Replies;
 use crate::event::{CloseReason, Event, SendFailureCause};
 use crate::extensions::Extensions;
-use crate::path::{Path, Paths};
+use crate::path::{BASE_MTU, Path, Paths};
 use crate::receive::{Receiver, ReceiverConfig, ReceiverStats};
 use crate::send::{Outstanding, SendQueue};
 use crate::trace::{Trace, TraceEvent, TraceKinds};
@@ -340,6 +340,32 @@ impl Association {
         self.sender.max_data = max_data(&self.paths, self.stamp_len() + self.auth_len());
     }
 
+    /// Lowers the MTU of the paths to this address of the peer. Chunks that were sent before may be longer than a packet on these paths then;
+    /// when they are sent again, IP has to fragment the packet (RFC 9260 §6.9).
+    pub(crate) fn limit_mtu(&mut self, remote: TransportAddr, mtu: u16) {
+        let paths = self
+            .paths
+            .iter_mut()
+            .filter(|path| path.remote == remote && !path.removed);
+        if paths.fold(false, |any, path| path.limit_mtu(mtu) || any) {
+            self.limit_data();
+        }
+    }
+
+    /// Data that was sent on a path has timed out: looks for a router that drops long packets and does not report it. HEARTBEATs, which are
+    /// short, show whether the path carries packets.
+    fn watch_mtu(&mut self, now: Time, index: PathId) {
+        if !self.config.black_hole_detection || self.paths[index].mtu() <= BASE_MTU {
+            return;
+        }
+        if self.paths[index].black_hole.on_timeout() {
+            self.paths[index].limit_mtu(BASE_MTU);
+            self.limit_data();
+        } else {
+            self.probe_soon(now, index);
+        }
+    }
+
     /// Returns the maximum length in bytes of a chunk that fits into a packet on every path.
     fn largest_chunk(&self) -> usize {
         usize::from(self.sender.max_data) + DATA_HEADER_LEN
@@ -365,6 +391,16 @@ impl Association {
                 .receiver
                 .as_ref()
                 .is_some_and(|receiver| receiver.sack_due(now))
+    }
+
+    /// Returns the Verification Tag of packets to the peer.
+    pub fn peer_tag(&self) -> u32 {
+        self.ends.peer_tag
+    }
+
+    /// Returns the largest SCTP packet on a path in bytes.
+    pub(crate) fn max_packet(&self, index: PathId) -> usize {
+        self.paths[index].max_packet()
     }
 
     pub(crate) fn path_addrs(&self, index: PathId) -> (TransportAddr, TransportAddr) {

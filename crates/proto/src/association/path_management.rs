@@ -380,6 +380,7 @@ impl Association {
             return Err(Discard::Unexpected);
         }
         path.heartbeat.pending = None;
+        path.black_hole.on_heartbeat_acked();
         let random = ctx.random.next_u64();
         let rtt = path.heartbeat.round_trip(ctx.now);
         if let Some(rtt) = rtt {

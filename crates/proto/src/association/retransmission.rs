@@ -108,7 +108,7 @@ impl Association {
             let Some(data) = self.sender.outstanding.data(seq, false) else {
                 break;
             };
-            if !packet.fits(&Chunk::Data(data)) {
+            if !packet.admits(&Chunk::Data(data)) {
                 break;
             }
             packet.push_data(data);

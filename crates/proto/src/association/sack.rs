@@ -264,6 +264,9 @@ impl Association {
         } else {
             (None, None)
         };
+        if acked > 0 {
+            path.black_hole.on_data_acked();
+        }
         path.delivered += acked;
         path.losses.on_delivered(packets);
         let flight_before = path.utilized(now, flight_before);

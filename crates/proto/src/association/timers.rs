@@ -240,6 +240,7 @@ impl Association {
             self.count_path_error(ctx, index, true);
         }
         if self.state != State::Closed {
+            self.watch_mtu(ctx.now, index);
             self.heartbeat_after_failure(ctx, index);
             if is_transmission && probes {
                 self.probe_path(ctx, index);

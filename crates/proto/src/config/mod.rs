@@ -105,6 +105,14 @@ pub struct AssociationConfig {
     /// Heartbeats on idle paths are sent at multiples of this time, up to 1 s, as far as the jitter of RFC 9260 §8.3 allows it. Those of
     /// many associations then leave together, which takes less processor time. 0 s: at any time.
     pub hb_alignment: Span,
+    /// Whether a path gets an MTU of 1280 bytes if its HEARTBEATs are acknowledged and its data times out, twice in a row: a router drops long
+    /// packets and does not report it (a black hole, RFC 8899 §4.3). Over sockets it is on by default.
+    #[cfg_attr(
+        feature = "config",
+        serde(skip_serializing_if = "is_false"),
+        schemars(extend("default" = false))
+    )]
+    pub black_hole_detection: bool,
     /// HB.Max.Burst: maximum number of heartbeats sent at once, 1 to 255.
     #[cfg_attr(feature = "config", schemars(range(min = 1, max = 255)))]
     pub hb_max_burst: u32,
@@ -152,8 +160,9 @@ pub struct AssociationConfig {
     /// bytes), so that the sender knows which transmission of a chunk has arrived; without timestamps it has to guess. Absent: the scheme's
     /// setting, and true with `redundant`.
     pub timestamps: Option<bool>,
-    /// Whether the first slow start ends when round-trip times rise (HyStart++, RFC 9406), for the windows `standard` and `cubic`. Absent: the
-    /// window's default, which is off for `standard` and on for `cubic`. Over sockets it is on by default.
+    /// Whether the first slow start ends when round-trip times rise (HyStart++, RFC 9406), for windows with a field of this name. Absent: the
+    /// window's own setting, which is on for `cubic` and in the schemes `veno-tabe` and `multipath`, and off otherwise. Over sockets it is on by
+    /// default.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub hystart: Option<bool>,
     /// Whether packets are spread over the round-trip time instead of following each acknowledgement. Absent: the scheme's setting.
@@ -238,6 +247,7 @@ impl Default for AssociationConfig {
             max_init_retransmits: 8,
             hb_interval: Span::from_secs(30),
             hb_alignment: Span::ZERO,
+            black_hole_detection: false,
             hb_max_burst: 1,
             sack_delay: Span::from_millis(200),
             sack_frequency: 2,

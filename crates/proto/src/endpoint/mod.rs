@@ -329,6 +329,7 @@ impl Endpoint {
                 remote,
                 ecn: Ecn::NotEct,
                 wire_len,
+                fragment: false,
             });
         }
         while let Some(&index) = self.ready.front() {
@@ -343,6 +344,7 @@ impl Endpoint {
                         remote,
                         ecn,
                         wire_len,
+                        fragment: wire_len > association.max_packet(path),
                     });
                 }
                 // The association's timers are final only when nothing is left to send.
@@ -552,6 +554,13 @@ impl Endpoint {
     /// Returns an association, unless it has been closed and read to the end.
     pub fn association(&self, id: AssocId) -> Option<&Association> {
         self.table.at(self.table.index(id)?)
+    }
+
+    /// Takes in that packets to this address of a peer may have at most `mtu` bytes, with the headers of IP and UDP, as an ICMP message reports
+    /// (RFC 9260 §7.3). A value below 576 bytes counts as 576. Anyone can forge such messages: the caller has to compare the Verification
+    /// Tag that they quote with [`Association::peer_tag`] (RFC 9260 §10).
+    pub fn limit_mtu(&mut self, id: AssocId, now: Time, remote: TransportAddr, mtu: u16) {
+        self.with(id, now, |association, _| association.limit_mtu(remote, mtu));
     }
 
     /// Returns whether an association that has not ended has this address of a peer.

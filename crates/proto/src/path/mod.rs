@@ -1,5 +1,6 @@
 //! A path: a peer address with the local address that is used for it, its timers and its congestion control.
 
+mod black_hole;
 mod epochs;
 mod heartbeat;
 mod losses;
@@ -28,6 +29,8 @@ pub use recovery::RecoveryMode;
 pub(crate) use recovery::{PathRecovery, Tail, Undo};
 pub(crate) use reductions::Reductions;
 
+pub(crate) use black_hole::BASE_MTU;
+use black_hole::BlackHole;
 use losses::LossShare;
 use pacing::Restraint;
 use quality::Quality;
@@ -108,6 +111,9 @@ impl Timed {
     }
 }
 
+/// Shortest path MTU in bytes: hosts need not take longer IPv4 packets (RFC 1122 §3.3.2).
+const LEAST_MTU: u16 = 576;
+
 // [9260:7.2-3]
 #[derive(Debug)]
 pub(crate) struct Path {
@@ -173,6 +179,7 @@ pub(crate) struct Path {
     /// For which windows of data cwnd has been reduced, as far as ECN needs it.
     pub(crate) reductions: Reductions,
     mtu: u16,
+    pub(crate) black_hole: BlackHole,
 }
 
 impl Path {
@@ -240,6 +247,7 @@ impl Path {
             epochs: Epochs::default(),
             reductions: Reductions::default(),
             mtu: config.mtu,
+            black_hole: BlackHole::default(),
         }
     }
 
@@ -284,6 +292,16 @@ impl Path {
 
     pub(crate) fn mtu(&self) -> u16 {
         self.mtu
+    }
+
+    /// Lowers the path MTU to this number of bytes, but not below [`LEAST_MTU`]. Returns whether it was higher.
+    pub(crate) fn limit_mtu(&mut self, mtu: u16) -> bool {
+        let mtu = mtu.max(LEAST_MTU);
+        let is_lower = mtu < self.mtu;
+        if is_lower {
+            self.mtu = mtu;
+        }
+        is_lower
     }
 
     /// Returns a window control for probes of the path, in the initial state of the control for data. Lost probes have

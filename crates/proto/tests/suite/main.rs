@@ -18,6 +18,7 @@ mod hostile;
 mod limits;
 mod local_addresses;
 mod messages;
+mod mtu;
 mod ootb;
 mod pacing;
 mod paths;

@@ -277,6 +277,7 @@ fn deliver(mesh: &Mesh, hosts: &mut [Host], delivery: &Delivery<'_>) -> Option<(
         inbox.report(Report {
             remote: from,
             trouble: Trouble::PortUnreachable,
+            tag: None,
         });
     }
     None

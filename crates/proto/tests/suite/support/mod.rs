@@ -60,6 +60,8 @@ pub struct InFlight<'a> {
     pub remote: TransportAddr,
     pub ecn: Ecn,
     pub bytes: &'a [u8],
+    /// IP may fragment it.
+    pub fragment: bool,
 }
 
 impl InFlight<'_> {
@@ -281,6 +283,7 @@ impl Net {
                 remote: sent.remote,
                 ecn: sent.ecn,
                 bytes: &bytes,
+                fragment: sent.fragment,
             };
             let fate = (self.filter)(&in_flight);
             let Some((source, destination)) = self.translate(host, sent.local, sent.remote) else {
