@@ -1,9 +1,9 @@
 //! Datagrams that are longer than the path MTU.
 //!
 //! Routers may not fragment packets, and report one that is too long (RFC 1191, RFC 8201). A report counts if it quotes the Verification Tag of
-//! the association, which who has not seen its packets does not know (RFC 9260 §10). The system alone would believe forged ones. The protocol
-//! then sends shorter packets, but chunks that it has sent before keep their length: packets with these may be fragmented. Where routers
-//! report nothing, the protocol finds out by its timers.
+//! the association (RFC 9260 §10): a host that has not seen the packets does not know it. The system believes reports without the tag as well, so
+//! that the path MTU that it knows proves little. The protocol sends shorter packets then, but chunks that it has sent before keep their
+//! length: packets with these may be fragmented. Where routers report nothing, the protocol finds out by its timers.
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{Fragmenting, of_route};
@@ -51,16 +51,13 @@ mod linux {
         libc::c_int
     );
     sockopt_impl!(
-        /// The same for IPv6. Setting it limits the length of fragments; 0: the path MTU.
+        /// The same for IPv6.
         MtuV6,
-        Both,
+        GetOnly,
         libc::IPPROTO_IPV6,
         libc::IPV6_MTU,
         libc::c_int
     );
-
-    /// Bytes that every link with IPv6 carries (RFC 8200 §5).
-    const LEAST_V6: libc::c_int = 1280;
 
     /// Returns the MTU in bytes that the system knows for this destination.
     pub(crate) fn of_route(local: IpAddr, remote: SocketAddr) -> Option<u32> {
@@ -73,8 +70,8 @@ mod linux {
         mtu.ok()?.try_into().ok()
     }
 
-    /// While it exists, long datagrams are fragmented: by routers (IPv4), or by this host into fragments that every link carries (IPv6). Before
-    /// and afterwards, the socket forbids fragmentation, as quinn-udp has set it up.
+    /// While it exists, datagrams may be fragmented: by this host if they are longer than the path MTU that the system knows, and by routers
+    /// (IPv4). Before and afterwards, the socket forbids it, as quinn-udp has set it up.
     pub(crate) struct Fragmenting<'a, S: AsFd> {
         socket: &'a S,
         local: IpAddr,
@@ -86,8 +83,7 @@ mod linux {
             let _ = match local {
                 IpAddr::V4(_) => setsockopt(socket, DiscoverV4, &libc::IP_PMTUDISC_DONT),
                 IpAddr::V6(_) => setsockopt(socket, DiscoverV6, &libc::IPV6_PMTUDISC_DONT)
-                    .and_then(|()| setsockopt(socket, DontFragmentV6, &0))
-                    .and_then(|()| setsockopt(socket, MtuV6, &LEAST_V6)),
+                    .and_then(|()| setsockopt(socket, DontFragmentV6, &0)),
             };
             Fragmenting { socket, local }
         }
@@ -95,17 +91,20 @@ mod linux {
 
     impl<S: AsFd> Drop for Fragmenting<'_, S> {
         fn drop(&mut self) {
-            let _ = match self.local {
-                IpAddr::V4(_) => setsockopt(self.socket, DiscoverV4, &libc::IP_PMTUDISC_PROBE),
-                IpAddr::V6(_) => setsockopt(self.socket, MtuV6, &0)
-                    .and_then(|()| setsockopt(self.socket, DontFragmentV6, &1))
-                    .and_then(|()| setsockopt(self.socket, DiscoverV6, &libc::IPV6_PMTUDISC_PROBE)),
-            };
+            match self.local {
+                IpAddr::V4(_) => {
+                    let _ = setsockopt(self.socket, DiscoverV4, &libc::IP_PMTUDISC_PROBE);
+                }
+                IpAddr::V6(_) => {
+                    let _ = setsockopt(self.socket, DontFragmentV6, &1);
+                    let _ = setsockopt(self.socket, DiscoverV6, &libc::IPV6_PMTUDISC_PROBE);
+                }
+            }
         }
     }
 }
 
-/// Other systems decide by themselves.
+/// On other systems, datagrams that are too long are lost.
 #[cfg(not(target_os = "linux"))]
 mod other {
     use std::marker::PhantomData;

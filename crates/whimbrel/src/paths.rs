@@ -46,7 +46,7 @@ pub enum PathChange {
     Down,
     /// It is the primary path now.
     PrimaryChanged,
-    /// The network reported that a packet to the peer's address did not arrive (ICMP). Nothing else follows from it, because anyone could
+    /// The network reported that a packet to the peer's address did not arrive (ICMP). Little else follows from it, because anyone could
     /// forge it: whether the path works is found by its own timers. At most one such event a second and path.
     /// [`TooLong`](Trouble::TooLong) lowers the MTU of the path if it quotes the association's Verification Tag.
     Trouble(Trouble),

@@ -530,8 +530,9 @@ impl State {
             }
             let is_proven = match witness {
                 Witness::Host => true,
+                // Before INIT ACK the tag is 0, which anyone knows.
                 Witness::Network(tag) => {
-                    tag.is_some() && tag == self.endpoint.association(*id).map(Association::peer_tag)
+                    tag != Some(0) && tag.is_some() && tag == self.endpoint.association(*id).map(Association::peer_tag)
                 }
             };
             if let Trouble::TooLong(mtu) = trouble

@@ -39,6 +39,8 @@ struct UdpSocket {
     pause: Mutex<Option<Pin<Box<tokio::time::Sleep>>>>,
 }
 
+/// Nearly every link carries packets of this many bytes.
+const LIKELY_MTU: u32 = 1280;
 /// Time after which a full send buffer is tried again, and a socket that has nothing but errors.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Errors in a row, without a datagram, after which a socket is left alone for a while.
@@ -154,7 +156,8 @@ impl Socket for UdpSocket {
             let sent = self.io.try_io(Interest::WRITABLE, || {
                 self.state.try_send(UdpSockRef::from(&self.io), &transmit)
             });
-            if had_error && sent.as_ref().is_err_and(is_too_long) {
+            let is_group = transmit.segment_size.is_some();
+            if had_error && sent.as_ref().is_err_and(|error| is_too_long(error, is_group)) {
                 return Poll::Ready(Err(self.send_fragmented(&transmit)));
             }
             match sent {
@@ -224,8 +227,11 @@ impl UdpSocket {
                 self.state.try_send(UdpSockRef::from(&self.io), &single)
             });
         }
-        let mtu = mtu::of_route(self.local.ip(), group.destination);
-        Trouble::too_long(mtu.unwrap_or(0))
+        let headers = if self.local.is_ipv4() { 28 } else { 48 };
+        let length = group.segment_size.unwrap_or(group.contents.len()) + headers;
+        // What the system knows may come from a forged report, or concern another interface: it must explain the refusal, and be likely.
+        let mtu = mtu::of_route(self.local.ip(), group.destination).filter(|&mtu| (mtu as usize) < length);
+        Trouble::too_long(mtu.map_or(0, |mtu| mtu.max(LIKELY_MTU)))
     }
 
     async fn reported(&self) -> io::Result<Report> {
@@ -274,8 +280,10 @@ impl UdpSocket {
     }
 }
 
-fn is_too_long(error: &io::Error) -> bool {
-    Trouble::of(error).is_some_and(|trouble| matches!(trouble, Trouble::TooLong(_)))
+/// Whether an error means that a datagram is too long. For a group, older Linux kernels say that an argument is invalid.
+fn is_too_long(error: &io::Error, is_group: bool) -> bool {
+    let is_invalid = error.kind() == io::ErrorKind::InvalidInput;
+    is_group && is_invalid || matches!(Trouble::of(error), Some(Trouble::TooLong(_)))
 }
 
 /// Whether an error says that the socket itself cannot be used, rather than what became of a datagram.

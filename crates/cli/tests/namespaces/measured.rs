@@ -198,36 +198,3 @@ flow = [{ name = "data", from = "n0", to = "far" }]
     let (least, _, loss) = ping(&lab.run(&args).ok().out);
     assert!(least > 10.0 && loss < 20.0, "{least} ms {loss} %");
 }
-
-#[test]
-fn a_file_gets_past_a_router_that_drops_long_packets() {
-    needs!(namespaces());
-    needs!(whimbrel_testkit::ipv6());
-    // The emulated router reports nothing and does not fragment; the sender fragments by IPv6 what it has already cut.
-    let lab = Lab::with(
-        "hole",
-        r#"
-node = [{ name = "client" }, { name = "router" }, { name = "server" }]
-link = [
-    { name = "near", between = ["client", "router"], rate = "20 Mbit/s", delay = "2 ms" },
-    { name = "far", between = ["router", "server"], rate = "20 Mbit/s", delay = "2 ms", mtu = 1400 },
-]
-flow = [{ name = "data", from = "client", to = "server" }]
-"#,
-    );
-    let content: Vec<u8> = (0..1_000_000_u32).map(|i| (i / 7 + i) as u8).collect();
-    std::fs::write(lab.path("file"), &content).unwrap();
-    let server = format!("server: rm -rf inbox; exec {WHIMBREL} recv --once --listen [fd00::a01:2]:9899 inbox");
-    let client = format!(
-        "until {WHIMBREL} ping -q -c 1 -W '1 s' fd00::a01:2 > /dev/null 2>&1; do sleep 0.1; done; exec {WHIMBREL} send file --to fd00::a01:2"
-    );
-    let args = ["--json", "--run", &server, "--at", "client", "--", "sh", "-c", &client];
-    let done = needs!(lab.measure(&args)).ok();
-    assert_eq!(std::fs::read(lab.path("inbox/file")).unwrap(), content);
-    let report = done.report();
-    let mut links = report["links"].as_array().unwrap().iter();
-    let far = links
-        .find(|link| link["name"] == "far" && link["from"] == "router")
-        .unwrap();
-    assert!(far["drops"]["too-big"].as_u64() > Some(0), "{report:#}");
-}

@@ -343,6 +343,7 @@ impl Association {
         path.one_packet_only = false;
         path.recovery = None;
         path.heartbeat = HeartbeatState::default();
+        self.limit_data();
         self.set_path_state(ctx, index, PathState::Inactive);
         self.user.notices.renamed = true;
     }

@@ -352,16 +352,19 @@ impl Association {
         }
     }
 
-    /// Data that was sent on a path has timed out: looks for a router that drops long packets and does not report it. HEARTBEATs, which are
+    /// These bytes of data have timed out on a path: looks for a router that drops long packets and does not report it. HEARTBEATs, which are
     /// short, show whether the path carries packets.
-    fn watch_mtu(&mut self, now: Time, index: PathId) {
-        if !self.config.black_hole_detection || self.paths[index].mtu() <= BASE_MTU {
+    fn watch_mtu(&mut self, now: Time, index: PathId, lost: u64) {
+        let path = &mut self.paths[index];
+        let fit_in_short_packet = lost <= u64::from(BASE_MTU) - (path.mtu() as usize - path.max_packet()) as u64;
+        if !self.config.black_hole_detection || path.mtu() <= BASE_MTU || fit_in_short_packet {
             return;
         }
-        if self.paths[index].black_hole.on_timeout() {
-            self.paths[index].limit_mtu(BASE_MTU);
+        if path.black_hole.on_timeout() {
+            path.limit_mtu(BASE_MTU);
             self.limit_data();
-        } else {
+        } else if path.heartbeat.pending.is_none() {
+            path.black_hole.asks = true;
             self.probe_soon(now, index);
         }
     }
@@ -502,6 +505,10 @@ fn fresh_ring(initial_tsn: Tsn, paths: usize, config: &Resolved) -> Outstanding 
 
 // [9260:7.3-3, 7.3-4, 6-9]
 fn max_data(paths: &[Path], stamp: usize) -> u16 {
-    let smallest = paths.iter().map(Path::max_packet).min().unwrap_or(0);
+    let live = || paths.iter().filter(|path| !path.removed);
+    let smallest = live().map(Path::max_packet).min();
+    let smallest = smallest
+        .or_else(|| paths.iter().map(Path::max_packet).min())
+        .unwrap_or(0);
     smallest.saturating_sub(COMMON_HEADER_LEN + stamp + DATA_HEADER_LEN) as u16
 }

@@ -356,6 +356,10 @@ impl Association {
     /// Handles the timeout of a heartbeat (RFC 9260 §8.3).
     fn on_heartbeat_unanswered(&mut self, ctx: &mut Context<'_>, index: PathId) {
         self.trace_timer(ctx, TimerKind::Heartbeat, Some(index));
+        if core::mem::take(&mut self.paths[index].black_hole.asks) {
+            // The timeout of the data that it followed has counted already.
+            return;
+        }
         self.back_off(ctx, index);
         let path = &self.paths[index];
         // RFC 9260 §5.4 and §8.1: probes of paths that are unconfirmed or not in use do not count for the association.

@@ -69,6 +69,7 @@ impl Packet<'_> {
 
     /// Returns whether a chunk that was sent before may be added. A packet may consist of one chunk that is too long, as the path MTU may
     /// have become smaller (RFC 9260 §6.9).
+    // [9260:6.9-6]
     pub(super) fn admits(&self, chunk: &Chunk<'_>) -> bool {
         !self.has_chunk || self.fits(chunk)
     }

@@ -557,7 +557,7 @@ impl Endpoint {
     }
 
     /// Takes in that packets to this address of a peer may have at most `mtu` bytes, with the headers of IP and UDP, as an ICMP message reports
-    /// (RFC 9260 §7.3). A value below 576 bytes counts as 576. Anyone can forge such messages: the caller has to compare the Verification
+    /// (RFC 9260 §7.3). A value below 576 bytes (IPv6: 1280) counts as this. Anyone can forge such messages: the caller has to compare the Verification
     /// Tag that they quote with [`Association::peer_tag`] (RFC 9260 §10).
     pub fn limit_mtu(&mut self, id: AssocId, now: Time, remote: TransportAddr, mtu: u16) {
         self.with(id, now, |association, _| association.limit_mtu(remote, mtu));

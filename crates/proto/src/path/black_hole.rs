@@ -3,34 +3,43 @@
 /// MTU in bytes of a path that loses long packets: every link with IPv6 has it (RFC 8200 §5), and nearly every other one.
 pub(crate) const BASE_MTU: u16 = 1280;
 
-/// Timeouts after which the path is taken for a black hole.
+/// Timeouts after the first one, for which the path is taken for a black hole.
 const TIMEOUTS: u8 = 2;
 
 /// Whether a path loses data but not HEARTBEATs, which are short.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct BlackHole {
+    /// The HEARTBEAT under way was sent to ask this.
+    pub(crate) asks: bool,
+    /// Data has timed out, and none was acknowledged since.
+    timed_out: bool,
     /// A HEARTBEAT was acknowledged after the latest timeout.
     answered: bool,
-    /// Timeouts with an acknowledged HEARTBEAT before each but the first, and without acknowledged data.
+    /// Further timeouts, with an acknowledged HEARTBEAT before each.
     timeouts: u8,
 }
 
 impl BlackHole {
     pub(crate) fn on_data_acked(&mut self) {
-        *self = BlackHole::default();
+        *self = BlackHole {
+            asks: self.asks,
+            ..BlackHole::default()
+        };
     }
 
     pub(crate) fn on_heartbeat_acked(&mut self) {
-        self.answered = true;
+        self.asks = false;
+        self.answered = self.timed_out;
     }
 
     /// Counts a timeout of data. Returns whether long packets are taken to be lost.
     pub(crate) fn on_timeout(&mut self) -> bool {
         self.timeouts += u8::from(self.answered);
         self.answered = false;
+        self.timed_out = true;
         let is_found = self.timeouts >= TIMEOUTS;
         if is_found {
-            *self = BlackHole::default();
+            self.on_data_acked();
         }
         is_found
     }
@@ -43,6 +52,7 @@ mod tests {
     #[test]
     fn timeouts_count_only_between_answers() {
         let mut path = BlackHole::default();
+        path.on_heartbeat_acked();
         assert!(
             !path.on_timeout() && !path.on_timeout() && !path.on_timeout(),
             "the path is down"

@@ -111,7 +111,7 @@ impl Timed {
     }
 }
 
-/// Shortest path MTU in bytes: hosts need not take longer IPv4 packets (RFC 1122 §3.3.2).
+/// Shortest path MTU in bytes by IPv4: hosts need not take longer packets (RFC 1122 §3.3.2). By IPv6 it is [`BASE_MTU`] (RFC 8201 §4).
 const LEAST_MTU: u16 = 576;
 
 // [9260:7.2-3]
@@ -294,9 +294,10 @@ impl Path {
         self.mtu
     }
 
-    /// Lowers the path MTU to this number of bytes, but not below [`LEAST_MTU`]. Returns whether it was higher.
+    /// Lowers the path MTU to this number of bytes, but not below the least that the protocol allows. Returns whether it was higher.
     pub(crate) fn limit_mtu(&mut self, mtu: u16) -> bool {
-        let mtu = mtu.max(LEAST_MTU);
+        let least = if self.remote.is_ipv4() { LEAST_MTU } else { BASE_MTU };
+        let mtu = mtu.max(least);
         let is_lower = mtu < self.mtu;
         if is_lower {
             self.mtu = mtu;

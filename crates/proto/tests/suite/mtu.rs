@@ -5,6 +5,7 @@ use crate::support::{Fate, Host, Net, addrs};
 use whimbrel_control::Scheme;
 use whimbrel_control::Span;
 use whimbrel_proto::{AssocId, AssociationConfig, Message};
+use whimbrel_wire::ChunkType;
 
 /// Bytes of the IP header.
 const IP: usize = 20;
@@ -63,6 +64,7 @@ fn section_7_3_a_reported_mtu_limits_new_packets_to_that_address() {
     assert_eq!(path(&net, a, 0).mtu, 576);
 }
 
+// [9260:6.9-6]
 #[test]
 fn section_6_9_chunks_that_are_too_long_now_are_sent_again_and_fragmented() {
     let (mut net, a, _) = confirmed(1, &AssociationConfig::default());
@@ -112,6 +114,43 @@ fn a_path_that_carries_heartbeats_but_not_data_gets_a_smaller_mtu() {
     let (mut net, a, _) = confirmed(1, &AssociationConfig::default());
     narrow(&mut net, 1400);
     assert_eq!(arrived(&mut net, a, Span::from_secs(30)), 0);
+}
+
+#[test]
+fn neither_a_closed_window_nor_losses_of_short_packets_lower_the_mtu() {
+    let (mut net, a, b) = confirmed(1, &detecting());
+    net.auto_read = false;
+    for _ in 0..400 {
+        net.send(Host::A, a, Message::zeros(0, 5000));
+    }
+    net.run_for(Span::from_secs(120));
+    assert_eq!(path(&net, a, 0).mtu, 1500, "the window is closed");
+    net.auto_read = true;
+    net.read(Host::B, b);
+    net.run_for(Span::from_secs(20));
+    assert_eq!(net.contents(Host::B).len(), 400);
+    net.filter = Box::new(|packet| {
+        let is_lost = packet.has(ChunkType::DATA);
+        if is_lost { Fate::Drop } else { Fate::Deliver }
+    });
+    net.send(Host::A, a, Message::zeros(0, 100));
+    net.run_for(Span::from_secs(20));
+    assert_eq!(path(&net, a, 0).mtu, 1500, "short packets");
+}
+
+#[test]
+fn the_detection_does_not_delay_retransmissions() {
+    let times = |config: &AssociationConfig| {
+        let (mut net, a, _) = confirmed(1, config);
+        net.filter = Box::new(|_| Fate::Drop);
+        let start = net.now;
+        net.send(Host::A, a, Message::zeros(0, 1400));
+        net.run_for(Span::from_secs(40));
+        (net.times(Host::A, ChunkType::DATA, start), path(&net, a, 0).errors)
+    };
+    let with = times(&detecting());
+    assert_eq!(with, times(&AssociationConfig::default()));
+    assert!(with.0.len() > 4, "{with:?}");
 }
 
 #[test]
