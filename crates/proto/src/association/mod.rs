@@ -347,7 +347,11 @@ impl Association {
             .paths
             .iter_mut()
             .filter(|path| path.remote == remote && !path.removed);
-        if paths.fold(false, |any, path| path.limit_mtu(mtu) || any) {
+        let mut is_lower = false;
+        for path in paths {
+            is_lower |= path.limit_mtu(mtu);
+        }
+        if is_lower {
             self.limit_data();
         }
     }
