@@ -509,10 +509,8 @@ fn fresh_ring(initial_tsn: Tsn, paths: usize, config: &Resolved) -> Outstanding 
 
 // [9260:7.3-3, 7.3-4, 6-9]
 fn max_data(paths: &[Path], stamp: usize) -> u16 {
-    let live = || paths.iter().filter(|path| !path.removed);
-    let smallest = live().map(Path::max_packet).min();
-    let smallest = smallest
-        .or_else(|| paths.iter().map(Path::max_packet).min())
-        .unwrap_or(0);
+    let live = paths.iter().filter(|path| !path.removed);
+    let smallest = live.map(Path::max_packet).min();
+    let smallest = smallest.or(paths.first().map(Path::max_packet)).unwrap_or(0);
     smallest.saturating_sub(COMMON_HEADER_LEN + stamp + DATA_HEADER_LEN) as u16
 }
