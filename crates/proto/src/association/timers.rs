@@ -240,9 +240,7 @@ impl Association {
             self.count_path_error(ctx, index, true);
         }
         if self.state != State::Closed {
-            if !only_probed {
-                self.watch_mtu(ctx.now, index, lost.bytes);
-            }
+            self.watch_mtu(ctx.now, index, if only_probed { 0 } else { lost.bytes });
             self.heartbeat_after_failure(ctx, index);
             if is_transmission && probes {
                 self.probe_path(ctx, index);
