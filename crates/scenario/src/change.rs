@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::problem::{LineIndex, Problem, word_hint};
+use crate::scheme::SLOTS;
 use crate::tree::{Entry, Node, Place, Value, parse_argument};
 
 /// A field and its new value.
@@ -176,16 +177,13 @@ impl Axis {
     pub(crate) fn overruled(&self, root: &Node) -> Vec<String> {
         match self.steps().as_slice() {
             [table @ .., last] if last == "scheme" => {
-                let is_part = |key: &String| PARTS.contains(&key.as_str());
+                let is_part = |key: &String| SLOTS.contains(&key.as_str());
                 fields_at(root, table).into_iter().filter(is_part).collect()
             }
             _ => Vec::new(),
         }
     }
 }
-
-/// Fields of an association that replace a part of its scheme.
-const PARTS: &[&str] = &["discriminator", "window", "distribution", "coupling", "path_policy"];
 
 /// Returns the keys of the table at this place; none if there is no such table.
 fn fields_at(root: &Node, steps: &[String]) -> Vec<String> {

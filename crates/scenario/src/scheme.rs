@@ -105,14 +105,18 @@ pub struct PartText {
     pub parameters: Vec<ParameterText>,
 }
 
+/// Names of the fields of a scheme that hold its parts.
+pub(crate) const SLOTS: [&str; 5] = ["discriminator", "window", "distribution", "coupling", "path_policy"];
+
 /// Families of parts, by the name of their slot in scenario files.
 pub fn families() -> [(&'static str, Vec<PartText>); 5] {
+    let [discriminator, window, distribution, coupling, path_policy] = SLOTS;
     [
-        ("discriminator", texts::<DiscriminatorSpec>(DiscriminatorSpec::ALL)),
-        ("window", texts::<WindowSpec>(WindowSpec::ALL)),
-        ("distribution", texts::<DistributionSpec>(DistributionSpec::ALL)),
-        ("coupling", texts::<CouplingSpec>(CouplingSpec::ALL)),
-        ("path_policy", texts::<PathPolicySpec>(PathPolicySpec::ALL)),
+        (discriminator, texts::<DiscriminatorSpec>(DiscriminatorSpec::ALL)),
+        (window, texts::<WindowSpec>(WindowSpec::ALL)),
+        (distribution, texts::<DistributionSpec>(DistributionSpec::ALL)),
+        (coupling, texts::<CouplingSpec>(CouplingSpec::ALL)),
+        (path_policy, texts::<PathPolicySpec>(PathPolicySpec::ALL)),
     ]
 }
 

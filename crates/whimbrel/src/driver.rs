@@ -12,9 +12,10 @@ use whimbrel_wire::{ByteSink, ChecksumField};
 
 use crate::flood::Floods;
 use crate::outgoing::Outgoing;
-use crate::shared::{Shared, SocketChange, State, Witness};
+use crate::shared::{Shared, SocketChange, State};
 use crate::timer::Timer;
 use crate::transport::{Arrival, BATCH, Datagrams, Report, Socket, Trouble};
+use crate::trouble::Witness;
 
 /// Buffers filled by one receive. Each holds a run of datagrams that the system has joined (GRO).
 const BUFFERS: usize = BATCH;

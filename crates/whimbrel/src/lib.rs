@@ -94,6 +94,7 @@ mod stream;
 mod timer;
 pub mod trace;
 pub mod transport;
+mod trouble;
 mod udp;
 mod watch;
 

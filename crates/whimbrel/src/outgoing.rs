@@ -137,6 +137,30 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_to_be_fragmented_is_alone_in_its_group() {
+        let mut outgoing = Outgoing::default();
+        for fragment in [false, false, true, true, false] {
+            outgoing.buffer.extend([0; 100]);
+            let transmit = Transmit {
+                association: None,
+                path: None,
+                local: "127.0.0.1:1".parse().unwrap(),
+                remote: A.parse().unwrap(),
+                ecn: Ecn::NotEct,
+                wire_len: 100,
+                fragment,
+            };
+            outgoing.push(&transmit, 64);
+        }
+        let mut groups = Vec::new();
+        while let Some((group, bytes)) = outgoing.front() {
+            groups.push((bytes.len(), group.fragment));
+            outgoing.pop();
+        }
+        assert_eq!(groups, [(200, false), (100, true), (100, true), (100, false)]);
+    }
+
+    #[test]
     fn a_longer_packet_or_another_address_begins_a_group() {
         assert_eq!(
             pushed(&[(40, A), (100, A), (100, B)], 64),

@@ -216,18 +216,6 @@ impl Shared {
     }
 }
 
-/// What is assumed in bytes if a report does not say it: nearly every link carries it.
-const UNKNOWN_MTU: u32 = 1280;
-
-/// Who says that a datagram did not arrive.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Witness {
-    /// This host, which has not sent it.
-    Host,
-    /// The network, with the Verification Tag of the datagram if it quotes it. Anyone could forge it without the tag.
-    Network(Option<u32>),
-}
-
 impl State {
     /// Remembers how to wake the driver when a user has changed something.
     pub(crate) fn park_driver(&mut self, waker: &Waker) {
@@ -505,55 +493,6 @@ impl State {
     /// Bytes of memory that received data takes.
     pub(crate) fn memory(&self) -> u64 {
         self.endpoint.receive_memory() as u64 + self.held_memory
-    }
-
-    /// Takes in what the network says about datagrams to `remote`: ends associations that are only being set up and
-    /// have no address left. An established association outlives such reports, which anyone could forge: its own timers decide, and who
-    /// reads path events learns of them.
-    // [9260:10-2, 10-4, 10-5, 10-6]
-    pub(crate) fn on_trouble(
-        &mut self,
-        shared: &Shared,
-        now: Time,
-        remote: SocketAddr,
-        trouble: Trouble,
-        witness: Witness,
-    ) {
-        // Most forged reports name no peer of ours.
-        if !self.endpoint.has_association_with(remote) {
-            return;
-        }
-        let time = shared.clock.instant(now);
-        for (id, slot) in &mut self.slots {
-            if let Some((watch, time)) = slot.watch.as_mut().zip(time) {
-                watch.on_trouble(time, remote, trouble);
-            }
-            let is_proven = match witness {
-                Witness::Host => true,
-                // Before INIT ACK the tag is 0, which anyone knows.
-                Witness::Network(tag) => {
-                    tag != Some(0) && tag.is_some() && tag == self.endpoint.association(*id).map(Association::peer_tag)
-                }
-            };
-            if let Trouble::TooLong(mtu) = trouble
-                && is_proven
-            {
-                let mtu = if mtu == 0 { UNKNOWN_MTU } else { mtu };
-                self.endpoint
-                    .limit_mtu(*id, now, remote, mtu.try_into().unwrap_or(u16::MAX));
-            }
-            if slot.progress != Progress::Connecting || matches!(trouble, Trouble::TooLong(_)) {
-                continue;
-            }
-            let Some(entry) = slot.troubles.iter_mut().find(|(addr, _)| *addr == remote) else {
-                continue;
-            };
-            entry.1 = Some(trouble);
-            if slot.troubles.iter().all(|(_, trouble)| trouble.is_some()) {
-                self.endpoint.abort(now, *id, "unreachable");
-            }
-        }
-        self.wake_driver();
     }
 
     /// The last handle is gone: ends the association unless it is ending already.

@@ -39,8 +39,6 @@ struct UdpSocket {
     pause: Mutex<Option<Pin<Box<tokio::time::Sleep>>>>,
 }
 
-/// Nearly every link carries packets of this many bytes.
-const LIKELY_MTU: u32 = 1280;
 /// Time after which a full send buffer is tried again, and a socket that has nothing but errors.
 const PAUSE: Duration = Duration::from_millis(1);
 /// Errors in a row, without a datagram, after which a socket is left alone for a while.
@@ -229,9 +227,9 @@ impl UdpSocket {
         }
         let headers = if self.local.is_ipv4() { 28 } else { 48 };
         let length = group.segment_size.unwrap_or(group.contents.len()) + headers;
-        // What the system knows may come from a forged report, or concern another interface: it must explain the refusal, and be likely.
+        // What the system knows may concern another interface: then it does not explain the refusal.
         let mtu = mtu::of_route(self.local.ip(), group.destination).filter(|&mtu| (mtu as usize) < length);
-        Trouble::too_long(mtu.map_or(0, |mtu| mtu.max(LIKELY_MTU)))
+        Trouble::too_long(mtu.unwrap_or(0))
     }
 
     async fn reported(&self) -> io::Result<Report> {

@@ -367,7 +367,7 @@ impl Association {
         if path.black_hole.on_timeout() {
             path.limit_mtu(BASE_MTU);
             self.limit_data();
-        } else if path.heartbeat.pending.is_none() {
+        } else if path.heartbeat.pending.is_none() && !path.heartbeat.requested {
             path.black_hole.asks = true;
             self.probe_soon(now, index);
         }

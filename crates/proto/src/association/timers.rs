@@ -240,7 +240,6 @@ impl Association {
             self.count_path_error(ctx, index, true);
         }
         if self.state != State::Closed {
-            self.watch_mtu(ctx.now, index, if only_probed { 0 } else { lost.bytes });
             self.heartbeat_after_failure(ctx, index);
             if is_transmission && probes {
                 self.probe_path(ctx, index);
@@ -250,6 +249,7 @@ impl Association {
                 self.paths[index].urgent = true;
                 self.heartbeat_after_timeout(ctx, index, to);
             }
+            self.watch_mtu(ctx.now, index, if only_probed { 0 } else { lost.bytes });
             self.trace_window(ctx, index);
         }
     }

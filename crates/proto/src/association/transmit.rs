@@ -234,6 +234,10 @@ impl Association {
                     };
                     self.paths[packet.path].heartbeat.on_sent(ctx.now);
                     packet.push(&Chunk::Heartbeat(HeartbeatInfo(&content.to_bytes())));
+                    if self.paths[packet.path].black_hole.is_suspected() {
+                        // With data, the packet might be too long to arrive.
+                        return true;
+                    }
                 }
                 Outgoing::Ping { nonce, len } => {
                     let info = self.ping_info(ctx.now, packet.path, nonce, len);

@@ -559,8 +559,12 @@ impl Endpoint {
     /// Takes in that packets to this address of a peer may have at most `mtu` bytes, with the headers of IP and UDP, as an ICMP message reports
     /// (RFC 9260 §7.3). A value below 576 bytes (IPv6: 1280) counts as this. Anyone can forge such messages: the caller has to compare the Verification
     /// Tag that they quote with [`Association::peer_tag`] (RFC 9260 §10).
-    pub fn limit_mtu(&mut self, id: AssocId, now: Time, remote: TransportAddr, mtu: u16) {
-        self.with(id, now, |association, _| association.limit_mtu(remote, mtu));
+    pub fn limit_mtu(&mut self, id: AssocId, remote: TransportAddr, mtu: u16) {
+        if let Some(index) = self.table.index(id)
+            && let Some(association) = self.table.at_mut(index)
+        {
+            association.limit_mtu(remote, mtu);
+        }
     }
 
     /// Returns whether an association that has not ended has this address of a peer.

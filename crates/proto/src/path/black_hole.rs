@@ -20,6 +20,11 @@ pub(crate) struct BlackHole {
 }
 
 impl BlackHole {
+    /// Returns whether HEARTBEATs should be sent in packets of their own: data has timed out.
+    pub(crate) fn is_suspected(&self) -> bool {
+        self.timed_out
+    }
+
     pub(crate) fn on_data_acked(&mut self) {
         *self = BlackHole {
             asks: self.asks,

@@ -70,16 +70,17 @@ fn default_schemes_share_a_queue_with_themselves() {
     // 20 and more flows fill the queue permanently, so most never measure the empty path. With Veno's verdict and Jersey's window
     // alone some flows take everything: 0.38 for 20 flows. 30 flows have 0.93 in the mean of 16 draws of the start times, 0.94 without
     // HyStart++.
-    for (name, counts, least) in [
-        ("veno-tabe", &[2, 10, 20, 30, 40, 50][..], 0.9),
-        ("multipath", &[2, 10, 20, 30, 35, 50], 0.9),
+    for (name, counts) in [
+        ("veno-tabe", &[2, 10, 20, 30, 40, 50][..]),
+        ("multipath", &[2, 10, 20, 30, 35, 50]),
         // A queue that never drains gives few low delays to compare with: with a tenth of the packets as the least number, one flow
         // of 20 took most (0.48). 25 to 35 flows still fail (0.64, docs/own-scheme.md).
-        ("whimbrel", &[2, 5, 10, 20, 40, 50], 0.95),
+        ("whimbrel", &[2, 5, 10, 20, 40, 50]),
     ] {
         for &count in counts {
             let index = jain(name, count);
             println!("{name}, {count} flows: {index:.3}");
+            let least = if (name, count) == ("veno-tabe", 30) { 0.93 } else { 0.95 };
             assert!(index > least, "{name}, {count} flows: {index}");
         }
     }
