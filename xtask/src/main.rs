@@ -18,6 +18,7 @@ mod packages;
 mod pages;
 mod picture;
 mod playground;
+mod plots;
 mod process;
 mod python;
 mod reference;

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::Path;
 
 use serde::Deserialize;
 use serde_json::Value as Json;
 
 use crate::generate::{read, update, whimbrel};
 use crate::inline::{cell, toml};
+use crate::plots::{Network, figure, plot};
 use crate::reference::Examples;
 use crate::uses::{Key, Uses};
 use crate::{Outcome, root};
@@ -94,7 +94,7 @@ pub(crate) fn pages(check: bool, stale: &mut Vec<String>) -> Outcome {
     let uses = Uses::of_studies()?;
     let examples = Examples::read()?;
     let plots = tempfile::tempdir().map_err(|e| format!("no folder for plots: {e}"))?;
-    let runs = Runs::of(&plot(COMMON, plots.path())?)?;
+    let runs = Runs::of(&plot(COMMON, &[], plots.path())?)?;
     let mut pages = vec![Generated {
         name: "docs/schemes/README.md".to_owned(),
         text: runs.table(&registry)?,
@@ -123,6 +123,18 @@ pub(crate) fn pages(check: bool, stale: &mut Vec<String>) -> Outcome {
     for scheme in &registry.schemes {
         let figure = figure(plots.path(), &format!("sctp.scheme={}/seed-1/cwnd.svg", scheme.name))?;
         update(&format!("docs/schemes/{}.svg", scheme.name), &figure, check, stale)?;
+    }
+    for slot in &registry.slots {
+        let network = Network::of(&slot.slot)?;
+        for part in &slot.parts {
+            let figure = network.figure(&slot.slot, &part.name)?;
+            update(
+                &format!("docs/parts/{}/{}.svg", slot.slot, part.name),
+                &figure,
+                check,
+                stale,
+            )?;
+        }
     }
     tutorials(check, stale)
 }
@@ -225,7 +237,9 @@ impl Slot {
 
 impl Part {
     fn section(&self, slot: &Slot, registry: &Registry, uses: &Uses, examples: &Examples) -> Outcome<String> {
-        let mut text = format!("\n## Source\n\n{}\n\n## Parameters\n\n", sentence(&self.source));
+        let mut text = format!("\n## Source\n\n{}\n\n", sentence(&self.source));
+        text += &Network::of(&slot.slot)?.section(&slot.slot, &self.name);
+        text += "## Parameters\n\n";
         if self.parameters.is_empty() {
             text.push_str("None.\n\n");
         } else {
@@ -370,25 +384,12 @@ impl Runs {
     }
 }
 
-/// Runs a scenario and draws its figures into `folder`. Returns the run's JSON.
-fn plot(scenario: &str, folder: &Path) -> Outcome<String> {
-    let out = folder.display().to_string();
-    let json = whimbrel(&["run", scenario, "--quiet", "--json", "--replace", "--out", &out])?;
-    whimbrel(&["plot", &out, "--quiet"])?;
-    Ok(json)
-}
-
-fn figure(folder: &Path, name: &str) -> Outcome<String> {
-    let path = folder.join("plots").join(name);
-    read(&path)?.ok_or_else(|| format!("whimbrel plot has not drawn {name}"))
-}
-
 fn tutorials(check: bool, stale: &mut Vec<String>) -> Outcome {
     let mut drawn: BTreeMap<&str, tempfile::TempDir> = BTreeMap::new();
     for (scenario, plotted, file) in FIGURES {
         if !drawn.contains_key(scenario) {
             let folder = tempfile::tempdir().map_err(|e| format!("no folder for figures: {e}"))?;
-            plot(scenario, folder.path())?;
+            plot(scenario, &[], folder.path())?;
             drawn.insert(scenario, folder);
         }
         let text = figure(drawn[scenario].path(), plotted)?;

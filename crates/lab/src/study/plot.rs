@@ -291,9 +291,15 @@ impl Heights {
     /// The frame, with a line across at each step.
     fn frame(&self, svg: &mut String, title: &str) {
         let steps = ((self.high - self.low) / self.step).round() as usize;
+        // A longer number reaches into the title.
+        let (unit, letter) = match self.low.abs().max(self.high.abs()) {
+            size if size >= 1e6 => (1e6, " M"),
+            size if size >= 1e5 => (1e3, " k"),
+            _ => (1.0, ""),
+        };
         // As many decimals as the step has: 2.5 has one more than 2.
         let decimals = (0..9).find(|decimals| {
-            let scaled = self.step * 10_f64.powi(*decimals);
+            let scaled = self.step / unit * 10_f64.powi(*decimals);
             (scaled - scaled.round()).abs() < 1e-6
         });
         let decimals = decimals.unwrap_or(9) as usize;
@@ -301,11 +307,12 @@ impl Heights {
             let y = self.low + self.step * number as f64;
             // Not minus zero.
             let y = if y.abs() < self.step * 1e-6 { 0.0 } else { y };
-            let at = self.at(y);
+            let (at, y) = (self.at(y), y / unit);
+            let letter = if y == 0.0 { "" } else { letter };
             let _ = writeln!(
                 svg,
                 "<line x1=\"{LEFT}\" y1=\"{at:.1}\" x2=\"{RIGHT}\" y2=\"{at:.1}\" stroke=\"#dddddd\"/>\n\
-                 <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{y:.decimals$}</text>",
+                 <text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{y:.decimals$}{letter}</text>",
                 LEFT - 6.0,
                 at + 4.0
             );
@@ -527,6 +534,8 @@ mod tests {
         assert_eq!(ticks(&of(&[-3.0, 41.0])), ["-20", "0", "20", "40", "60"]);
         assert_eq!(ticks(&of(&[1.0, 1.0])), ["0.95", "1.00", "1.05"]);
         assert_eq!(ticks(&of(&[0.0, 0.0])).len(), 3);
+        assert_eq!(ticks(&of(&[0.0, 2e6])), ["0.0", "0.5 M", "1.0 M", "1.5 M", "2.0 M"]);
+        assert_eq!(ticks(&of(&[1e5, 1.2e5])), ["100 k", "105 k", "110 k", "115 k", "120 k"]);
     }
 
     #[test]

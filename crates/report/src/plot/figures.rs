@@ -5,11 +5,11 @@ use std::path::Path;
 use serde_json::Value;
 use whimbrel_lab::{find_metric, metrics};
 
-use super::Plot;
 use super::chart::{Across, Chart, Curve, Look};
 use super::scale::Scale;
+use super::{Plot, senders};
 use crate::error::ReportError;
-use crate::events::{Events, Judged};
+use crate::events::Events;
 use crate::recorded::Files;
 use crate::recording::Recording;
 use crate::results::{Axis, Figures, Points, Results};
@@ -36,7 +36,7 @@ const USUAL: [&str; 6] = [
 ];
 
 /// Pixel columns of a figure over time: of each the least and the greatest value are drawn.
-const COLUMNS: usize = 800;
+pub(super) const COLUMNS: usize = 800;
 
 /// A figure over time.
 struct OverTime {
@@ -398,12 +398,22 @@ fn run_plots(run: &str, series: Option<&Series>, events: Option<&Events>, prefix
         plots.extend(over_time(format!("{prefix}{run}/{file}"), label, curves, run));
     }
     if let Some(events) = events {
-        tsn_plots(events, &format!("{prefix}{run}"), plots);
+        let folder = format!("{prefix}{run}");
+        let name = |flow: &str, path: u32| path_name(series, flow, path);
+        plots.extend(senders::paths(events, &folder, &name));
+        plots.extend(senders::tsns(events, &folder));
     }
 }
 
+/// The name of a sender's path.
+fn path_name(series: Option<&Series>, flow: &str, path: u32) -> String {
+    let mut lines = series.iter().flat_map(|series| &series.lines);
+    let named = lines.find(|(about, _)| about[1] == flow && about[2] != "receiver" && about[3] == path.to_string());
+    named.map_or_else(|| format!("path {path}"), |(about, _)| about[4].clone())
+}
+
 /// A figure over time; none without values.
-fn over_time(path: String, label: &str, curves: Vec<Curve>, run: &str) -> Option<Plot> {
+pub(super) fn over_time(path: String, label: &str, curves: Vec<Curve>, run: &str) -> Option<Plot> {
     let end = curves
         .iter()
         .filter_map(|curve| curve.points.last())
@@ -463,85 +473,4 @@ fn stepped(points: &[(f64, f64, f64)]) -> Vec<(f64, f64, f64)> {
         .windows(2)
         .flat_map(|pair| [pair[0], (pair[1].0, pair[0].1, pair[1].2)]);
     before.chain(points.last().copied()).collect()
-}
-
-/// TSNs over time for each sender: losses by cause, wrong verdicts.
-fn tsn_plots(events: &Events, folder: &str, plots: &mut Vec<Plot>) {
-    let mut ends: Vec<_> = events.sent.iter().map(|chunk| chunk.end).collect();
-    ends.sort_unstable();
-    ends.dedup();
-    for end in ends {
-        let mine = move || events.sent.iter().filter(move |chunk| chunk.end == end);
-        let Some(first) = mine().next().map(|chunk| chunk.tsn) else {
-            continue;
-        };
-        let place = |at: i64, tsn: u32| (at as f64 / 1e9, f64::from(tsn.wrapping_sub(first)), f64::NAN);
-        let lost = |congestion: bool| {
-            let of_cause = move |fate: u32| fate > 0 && events.drops[fate as usize - 1].congestion == congestion;
-            mine()
-                .filter(move |chunk| of_cause(chunk.fate))
-                .map(|chunk| place(chunk.at, chunk.tsn))
-                .collect()
-        };
-        let judged = |is_wanted: &dyn Fn(&Judged) -> bool| {
-            let own = events.judged.iter().filter(|judged| judged.end == end);
-            own.filter(|judged| is_wanted(judged))
-                .map(|judged| place(judged.at, judged.tsn))
-                .collect()
-        };
-        let marks = |name: &str, style, points| Curve {
-            name: name.to_owned(),
-            look: Look::Marks,
-            points,
-            style,
-        };
-        let sendings = |again: bool| {
-            let wanted = mine().filter(move |chunk| chunk.again == again);
-            per_pixel(wanted.map(|chunk| place(chunk.at, chunk.tsn)))
-        };
-        let mut curves = vec![
-            marks("sent", 6, sendings(false)),
-            marks("retransmitted", 2, sendings(true)),
-        ];
-        if events.live.is_some() {
-            // Why the network lost a packet is not known.
-            let as_words = |wanted: &'static str| move |judged: &Judged| events.words.list()[judged.verdict] == wanted;
-            let declared = events.lost.iter().filter(|lost| lost.end == end);
-            curves.extend([
-                marks(
-                    "declared lost",
-                    3,
-                    declared.map(|lost| place(lost.at, lost.tsn)).collect(),
-                ),
-                marks("judged congestion", 1, judged(&as_words("congestion"))),
-                marks("judged transmission", 4, judged(&as_words("transmission"))),
-            ]);
-        } else {
-            curves.extend([
-                marks("lost by congestion", 1, lost(true)),
-                marks("lost by transmission", 4, lost(false)),
-                marks("judged wrongly", 3, judged(&|judged| events.is_wrong(judged))),
-            ]);
-        }
-        curves.retain(|curve| !curve.points.is_empty());
-        let flow = &events.words.list()[end.0];
-        plots.extend(over_time(
-            format!("{folder}/tsn-{}", whimbrel_lab::file_name(flow)),
-            "TSN from the first",
-            curves,
-            folder,
-        ));
-    }
-}
-
-/// Of points that fall on the same place of the figure one.
-fn per_pixel(points: impl Iterator<Item = (f64, f64, f64)> + Clone) -> Vec<(f64, f64, f64)> {
-    let (right, top) = points
-        .clone()
-        .fold((1e-9_f64, 1.0_f64), |(x, y), point| (x.max(point.0), y.max(point.1)));
-    let mut seen = std::collections::BTreeSet::new();
-    let pixel = |value: f64, most: f64| (value / most * COLUMNS as f64) as u32;
-    points
-        .filter(|point| seen.insert((pixel(point.0, right), pixel(point.1, top))))
-        .collect()
 }

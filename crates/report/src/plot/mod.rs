@@ -5,6 +5,7 @@ mod chart;
 mod figures;
 mod pdf;
 mod scale;
+mod senders;
 mod svg;
 
 pub use self::figures::PlotOptions;
