@@ -61,7 +61,7 @@ pub(crate) struct Args {
     /// Size of a message in bytes, 1 to 1 MiB, such as 1400 or 64KiB
     #[arg(long, short = 'l', value_name = "SIZE", default_value = "8192", value_parser = parse_length)]
     length: u32,
-    /// Time for which data is sent, such as 30s or 2min
+    /// Time for which data is sent, such as 30s or 2min; a number without a unit is in seconds
     #[arg(long, short = 't', value_name = "TIME", default_value = "10 s", value_parser = parse_time)]
     time: f64,
     /// Send this amount on each association, such as 100MB, instead of sending for a time

@@ -133,9 +133,15 @@ fn parse_size(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Parses a time in this range, which `allowed` describes.
+/// Parses a time in this range, which `allowed` describes. Without a unit it is in seconds, as for iperf3 and ping.
 pub(crate) fn parse_time(text: &str, range: RangeInclusive<Duration>, allowed: &str) -> Result<Duration, String> {
-    let span: Span = text.parse().map_err(|error| format!("{error}"))?;
+    let is_number = text.ends_with(|c: char| c.is_ascii_digit() || c == '.');
+    let seconds = is_number.then(|| format!("{text} s"));
+    let span: Span = seconds
+        .as_deref()
+        .unwrap_or(text)
+        .parse()
+        .map_err(|error| format!("{error}"))?;
     let time = Duration::from_nanos(span.as_nanos());
     if range.contains(&time) {
         Ok(time)
@@ -201,6 +207,23 @@ mod tests {
             "1.5M",
         ] {
             assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn times_without_a_unit_are_seconds() {
+        let parsed = |text| {
+            parse_time(
+                text,
+                Duration::from_millis(50)..=Duration::from_secs(60),
+                "50 ms to 60 s",
+            )
+        };
+        assert_eq!(parsed("5"), Ok(Duration::from_secs(5)));
+        assert_eq!(parsed("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(parsed("500ms"), Ok(Duration::from_millis(500)));
+        for wrong in ["", "0", "61", "-1", "5 lightyears", "."] {
+            assert!(parsed(wrong).is_err(), "{wrong}");
         }
     }
 

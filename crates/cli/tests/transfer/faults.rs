@@ -4,10 +4,12 @@ use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nix::sys::signal::Signal;
 use serde_json::Value;
+use whimbrel_testkit::process::until;
+use whimbrel_testkit::{needs, program};
 
 use super::relay::join;
 use super::{InTime as _, Lines, Process, Receiver, WHIMBREL, content, list, names, sender, signal, text, wait};
@@ -18,6 +20,17 @@ struct Emulator(Child);
 impl Emulator {
     /// Puts these links between a receiver and senders at 127.0.1.1, 127.0.1.2 ... Returns the addresses to send to.
     fn start(dir: &Path, links: &[&str], receivers: &[SocketAddr], senders: &str) -> (Self, String) {
+        Self::start_as(Command::new(WHIMBREL), dir, links, receivers, senders)
+    }
+
+    /// As `start`, with a command that may have variables of the environment.
+    fn start_as(
+        mut command: Command,
+        dir: &Path,
+        links: &[&str],
+        receivers: &[SocketAddr],
+        senders: &str,
+    ) -> (Self, String) {
         let (scenario, ready) = (dir.join("faults.toml"), dir.join("ready.json"));
         let mut file = "title = \"faults\"\n[[node]]\nname = \"sender\"\n[[node]]\nname = \"receiver\"\n".to_owned();
         for (number, link) in links.iter().enumerate() {
@@ -29,7 +42,6 @@ impl Emulator {
         file += "[[flow]]\nname = \"file\"\nfrom = \"sender\"\nto = \"receiver\"\ntraffic = { kind = \"endless\" }\n";
         std::fs::write(&scenario, file).unwrap();
         let listen: Vec<String> = receivers.iter().map(|addr| format!("{}:0", addr.ip())).collect();
-        let mut command = Command::new(WHIMBREL);
         command.args(["emulate", "--udp", "--json", "--quiet", "--to", &list(receivers)]);
         command.args(["--listen", &listen.join(","), "--from", senders, "--ready-file"]);
         let child = command
@@ -77,6 +89,11 @@ fn peak_memory(child: &Child) -> u64 {
 
 /// Sends a file through these links, one address of the sender for each; it has to arrive once and intact. Returns the emulator's report.
 fn arrives_through(links: &[&str], net: u8, bytes: usize) -> Value {
+    arrives_with(&[], links, net, bytes)
+}
+
+/// As `arrives_through`, with these variables in the environment of sender and emulator.
+fn arrives_with(variables: &[(&str, &Path)], links: &[&str], net: u8, bytes: usize) -> Value {
     let dir = tempfile::tempdir().unwrap();
     let (file, into) = (dir.path().join("file"), dir.path().join("in"));
     let data = content(bytes);
@@ -85,8 +102,12 @@ fn arrives_through(links: &[&str], net: u8, bytes: usize) -> Value {
     let senders = ips(1).collect::<Vec<_>>().join(",");
     let listen: Vec<String> = ips(2).map(|ip| format!("{ip}:0")).collect();
     let receiver = Receiver::start(&listen.join(","), &into, &["--once"]);
-    let (emulator, to) = Emulator::start(dir.path(), links, &receiver.addrs, &senders);
-    let sent = sender(&to, &file).args(["--local", &senders]).output_in_time();
+    let mut command = Command::new(WHIMBREL);
+    command.envs(variables.iter().copied());
+    let (emulator, to) = Emulator::start_as(command, dir.path(), links, &receiver.addrs, &senders);
+    let mut sender = sender(&to, &file);
+    sender.envs(variables.iter().copied());
+    let sent = sender.args(["--local", &senders]).output_in_time();
     assert!(sent.status.success(), "{}", text(&sent.stderr));
     let (code, _, err) = receiver.end();
     assert_eq!(code, Some(0), "{err}");
@@ -104,6 +125,33 @@ fn a_file_arrives_once_through_reordering_duplication_and_losses() {
     let report = arrives_through(&[link], 51, 3_000_000);
     let drops = report["links"].to_string();
     assert!(drops.contains("bernoulli"), "{report:#}");
+}
+
+#[test]
+fn a_file_arrives_while_the_system_clock_is_set_forward_and_back() {
+    needs!(program("cc", "gcc"));
+    let dir = tempfile::tempdir().unwrap();
+    let library = dir.path().join("clock.so");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/transfer/clock.c");
+    let built = Command::new("cc")
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(&library)
+        .arg(source)
+        .output_in_time();
+    assert!(built.status.success(), "{}", text(&built.stderr));
+    let variables = [("LD_PRELOAD", library.as_path())];
+    // Programs see it.
+    let hours_wrong = || {
+        let date = Command::new("date").arg("+%s").envs(variables).output_in_time();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        text(&date.stdout).trim().parse::<f64>().unwrap() - now.as_secs_f64() > 3000.0
+    };
+    until("the clock is an hour ahead", hours_wrong);
+    // Eight seconds at 20 Mbit/s, so that the clock is set several times: times that counted would hold packets back.
+    let report = arrives_with(&variables, &[""], 57, 20_000_000);
+    assert_eq!(report["packets"]["lost_before"], 0, "{report:#}");
+    let took = report["emulated_s"].as_f64().unwrap();
+    assert!((8.0..12.0).contains(&took), "{report:#}");
 }
 
 #[test]

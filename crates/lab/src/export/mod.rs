@@ -180,6 +180,27 @@ mod tests {
     }
 
     #[test]
+    fn states_without_a_duration_are_no_slices() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = |new: &str, time: f64| {
+            format!(
+                "{{\"data\":{{\"new\":\"{new}\"}},\"flow\":\"f\",\"name\":\"connectivity:connection_state_updated\",\"node\":\"n\",\"time\":{time:.1}}}\n"
+            )
+        };
+        let text = state("shutdown_received", 7.0) + &state("shutdown_ack_sent", 7.0) + &state("closed", 9.0);
+        std::fs::write(folder.path().join("events.jsonl"), text).expect("written");
+        let paths = export(folder.path(), ExportFormat::Perfetto, None).expect("exported");
+        let text = std::fs::read_to_string(&paths[0]).expect("read");
+        let trace: Value = serde_json::from_str(&text).expect("JSON");
+        let slices = trace["traceEvents"].as_array().expect("events").iter();
+        let slices: Vec<_> = slices
+            .filter(|event| event["ph"] == "X")
+            .map(|event| &event["name"])
+            .collect();
+        assert_eq!(slices, ["shutdown_ack_sent"]);
+    }
+
+    #[test]
     fn qlog_numbers_transmissions_and_reports_what_is_acknowledged() {
         let folder = folder();
         let paths = export(folder.path(), ExportFormat::Qlog, None).expect("exported");

@@ -178,9 +178,12 @@ impl Trace {
         }
     }
 
-    /// Ends the state of a track and begins another one. Without recovery, there is no slice.
+    /// Ends the state of a track and begins another one. Without recovery, there is no slice. States without a duration are left out: viewers
+    /// take two slices that begin at the same time for nested ones.
     fn change_state(&mut self, track: (u64, u64), at: f64, new: Option<&str>) {
-        if let Some((since, name)) = self.states.remove(&track) {
+        if let Some((since, name)) = self.states.remove(&track)
+            && at > since
+        {
             self.written.push(json!({
                 "ph": "X", "name": name, "pid": track.0, "tid": track.1, "ts": since, "dur": at - since,
             }));
