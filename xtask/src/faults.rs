@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Only list the requirements that have neither a fault nor a reason for having none
     #[arg(long)]
     missing: bool,
-    /// Only faults of this requirement, such as 9.2-6
+    /// Only faults of this requirement, such as 9.2-6; `none`: those of no requirement
     requirement: Option<String>,
 }
 
@@ -102,7 +102,8 @@ pub(crate) fn run(args: &Args) -> Outcome {
         return Ok(());
     }
     if let Some(id) = &args.requirement {
-        faults.retain(|(_, fault)| fault.requirements.contains(id));
+        let of_none = |fault: &Fault| id == "none" && fault.requirements.is_empty();
+        faults.retain(|(_, fault)| fault.requirements.contains(id) || of_none(fault));
     }
     let mut survivors = Vec::new();
     let total = faults.len();
@@ -161,6 +162,12 @@ fn check(faults: &[(usize, Fault)]) -> Outcome {
         if let Err(reason) = place(fault) {
             wrong.push(format!("{}: {reason}", name(*number, fault)));
         }
+        for test in fault.tests.iter().filter(|test| !has_binary(fault, test)) {
+            wrong.push(format!(
+                "{}: there is no program of tests for {test}: `lib::` or the name of a file in `tests`",
+                name(*number, fault)
+            ));
+        }
         for id in &fault.requirements {
             if !is_marked(&marks, id, fault) {
                 wrong.push(format!(
@@ -181,6 +188,15 @@ fn check(faults: &[(usize, Fault)]) -> Outcome {
     } else {
         Err(format!("{LISTS} does not match the sources:\n{}", wrong.join("\n")))
     }
+}
+
+/// Returns whether the crate has the program of a test, which is `lib` or one in the folder `tests`.
+fn has_binary(fault: &Fault, test: &str) -> bool {
+    let tests = root().join("crates").join(fault.folder()).join("tests");
+    let is_file =
+        |binary: &str| tests.join(format!("{binary}.rs")).is_file() || tests.join(binary).join("main.rs").is_file();
+    test.split_once("::")
+        .is_some_and(|(binary, _)| binary == "lib" || is_file(binary))
 }
 
 fn is_marked(marks: &Marks, id: &str, fault: &Fault) -> bool {

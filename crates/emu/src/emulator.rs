@@ -94,12 +94,14 @@ impl<'o, G: Gate> Emulator<'o, G> {
         seed: u64,
         resources: &Resources,
         outside: &[usize],
-        gate: G,
+        mut gate: G,
         limits: Limits,
         observer: &'o mut dyn Observer,
     ) -> Result<Self, ConfigError> {
+        let world = OpenWorld::observed(config, seed, resources, outside, observer)?;
+        gate.learn(&world);
         Ok(Emulator {
-            world: OpenWorld::observed(config, seed, resources, outside, observer)?,
+            world,
             observer,
             gate,
             limits,

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use whimbrel_sim::{Delivery, Entry};
+use whimbrel_sim::{Delivery, Entry, OpenWorld};
 
 /// A packet that a program sent into the emulated network.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +36,11 @@ pub struct GateCounts {
 /// The emulator is independent of sockets, addresses and headers. A gate converts packets of programs to an [`Entry`] with a
 /// payload, and sends the payload of a [`Delivery`] to the program at the other end.
 pub trait Gate {
+    /// Called once before all others: a gate that needs to know the network can ask it here.
+    fn learn(&mut self, world: &OpenWorld) {
+        let _ = world;
+    }
+
     /// Waits for a packet or the timeout.
     ///
     /// # Errors

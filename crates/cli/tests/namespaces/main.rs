@@ -5,6 +5,7 @@
 
 mod life;
 mod measured;
+mod mtu;
 mod support;
 mod tcp;
 mod tunnel;

@@ -1,5 +1,6 @@
 //! The gate between the devices of namespaces and the network.
 
+use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd as _;
@@ -10,10 +11,11 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use nix::unistd::geteuid;
 use whimbrel_proto::Ecn;
-use whimbrel_sim::{Delivery, Entry, IpHeader, MeshPlace as Place, set_ce};
+use whimbrel_sim::{Delivery, Entry, IpHeader, MeshPlace as Place, OpenWorld, set_ce};
 
 use super::NetnsError;
 use super::netlink::Netlink;
+use super::oversize;
 use super::plan::NetnsPlan;
 use super::registry::{self, Claim};
 use super::setup::{self, Tun};
@@ -39,6 +41,7 @@ pub struct NetnsGate {
     buffer: Vec<u8>,
     /// A packet whose header is changed.
     changed: Vec<u8>,
+    mtus: PathMtus,
     counts: GateCounts,
     /// Dropped last, after the devices.
     claim: Claim,
@@ -52,6 +55,58 @@ struct Device {
     node: u16,
     /// The node's first interface at this device.
     interface: u16,
+}
+
+/// The smallest MTU on each way through the network.
+#[derive(Debug, Default)]
+struct PathMtus {
+    /// The smallest of all: shorter packets are not looked up.
+    least: usize,
+    /// By flow, direction, and interfaces of source and destination: the MTU, and the router in front of that link.
+    ways: HashMap<(usize, bool, usize, usize), (u32, IpAddr)>,
+}
+
+impl PathMtus {
+    fn of(world: &OpenWorld, flows: &[usize]) -> Self {
+        let mut ways = HashMap::new();
+        for &flow in flows {
+            let [sender, receiver] = world.links(flow);
+            let ends = [
+                (true, sender.len(), receiver.len()),
+                (false, receiver.len(), sender.len()),
+            ];
+            for (forward, own, others) in ends {
+                for (from, to) in (0..own).flat_map(|from| (0..others).map(move |to| (from, to))) {
+                    let entry = Entry {
+                        flow,
+                        forward,
+                        from,
+                        to,
+                        ..Entry::default()
+                    };
+                    ways.extend(world.path_mtu(&entry).map(|limit| ((flow, forward, from, to), limit)));
+                }
+            }
+        }
+        let least = ways.values().map(|(mtu, _)| *mtu as usize).min();
+        PathMtus {
+            least: least.unwrap_or(usize::MAX),
+            ways,
+        }
+    }
+
+    /// Returns the MTU that a packet exceeds on its way, and the router that finds this out.
+    #[inline]
+    fn exceeded(&self, packet: &[u8], entry: &Entry) -> Option<(u32, IpAddr)> {
+        if packet.len() <= self.least {
+            return None;
+        }
+        let way = self
+            .ways
+            .get(&(entry.flow, entry.forward, entry.from, entry.to))
+            .copied();
+        way.filter(|(mtu, _)| packet.len() > *mtu as usize)
+    }
 }
 
 impl NetnsGate {
@@ -94,6 +149,7 @@ impl NetnsGate {
             netlinks,
             buffer: vec![0; MOST_BYTES],
             changed: Vec::new(),
+            mtus: PathMtus::default(),
             counts: GateCounts::default(),
             claim,
         })
@@ -133,11 +189,27 @@ impl NetnsGate {
             match self.entry(at, &header) {
                 Some(entry) => {
                     self.counts.received += 1;
-                    take(&Arrival {
-                        entry,
-                        timestamp: None,
-                        payload: packet,
-                    });
+                    let mut arrive = |payload: &[u8]| {
+                        take(&Arrival {
+                            entry,
+                            timestamp: None,
+                            payload,
+                        });
+                    };
+                    match self.mtus.exceeded(packet, &entry) {
+                        Some((mtu, _)) if oversize::may_fragment(packet) => {
+                            oversize::fragments(packet, mtu, &mut arrive)
+                        }
+                        Some((mtu, router)) => {
+                            if let Some(report) = oversize::report(packet, header.source, router, mtu) {
+                                // A report that the system does not take is lost.
+                                let _ = self.devices[at].tun.0.send(&report);
+                            }
+                            // The network drops it, and counts it.
+                            arrive(packet);
+                        }
+                        None => arrive(packet),
+                    }
                 }
                 // What systems send by themselves, such as reports of group memberships.
                 None if is_multicast(header.destination) => {}
@@ -185,6 +257,10 @@ fn is_multicast(address: IpAddr) -> bool {
 }
 
 impl Gate for NetnsGate {
+    fn learn(&mut self, world: &OpenWorld) {
+        self.mtus = PathMtus::of(world, &self.plan.outside());
+    }
+
     fn wait(&mut self, timeout: Duration) -> io::Result<()> {
         let mut fds: Vec<_> = self
             .devices

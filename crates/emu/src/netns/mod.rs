@@ -12,6 +12,7 @@
 
 mod gate;
 mod netlink;
+mod oversize;
 mod plan;
 mod program;
 mod registry;

@@ -62,6 +62,9 @@ fn section_7_3_a_reported_mtu_limits_new_packets_to_that_address() {
         "{}",
         longest(&net, since)
     );
+    // Messages that fitted into a packet before are cut as well.
+    assert_eq!(arrived_of(&mut net, a, 1440, Span::from_secs(5)), 20 + 69);
+    assert!(longest(&net, since) <= 1400);
     // Packets do not become tiny, and a report of a larger MTU has no effect.
     net.a.limit_mtu(a, remote, 68);
     assert_eq!(path(&net, a, 0).mtu, 576);

@@ -401,6 +401,11 @@ impl Direction {
         }
     }
 
+    /// Returns the longest IP packet that it carries, in bytes.
+    pub(crate) fn mtu(&self) -> u32 {
+        self.mtu
+    }
+
     #[inline]
     fn transmission_time(&mut self, size: u32) -> Span {
         if self.last_time.0 != size {

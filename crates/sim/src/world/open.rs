@@ -1,12 +1,14 @@
 //! A network whose flows have ends outside the simulation: the caller passes packets in and takes them out at given times.
 
+use std::net::IpAddr;
+
 use whimbrel_control::{Span, Time};
 use whimbrel_proto::Ecn;
 
 use super::{RunOptions, World};
 use crate::config::{ConfigError, FlowKind, MeasureConfig, SimConfig};
 use crate::engine::Event;
-use crate::ids::{AgentId, DirectionId};
+use crate::ids::{AgentId, DirectionId, RouteId};
 use crate::measure::{EndReason, RunResult};
 use crate::observer::{NoObserver, Observer};
 use crate::packet::{Form, IP_HEADER, PacketId};
@@ -179,21 +181,11 @@ impl OpenWorld {
     /// Passes a packet to the network at a time, or [now](OpenWorld::now) if that is later. Returns whether the flow and the route
     /// exist.
     pub fn send(&mut self, at: Time, entry: &Entry, payload: &[u8]) -> bool {
+        let (Some(Some(form)), Some(route)) = (self.forms.get(entry.flow), self.route(entry)) else {
+            return false;
+        };
         let world = &mut self.world;
-        let Some(Some(form)) = self.forms.get(entry.flow) else {
-            return false;
-        };
         let state = &mut world.flows[entry.flow];
-        let routes = &state.routes;
-        let (width, depth, table) = if entry.forward {
-            (routes.receiver.len(), routes.sender.len(), &routes.forward)
-        } else {
-            (routes.sender.len(), routes.receiver.len(), &routes.reverse)
-        };
-        if entry.from >= depth || entry.to >= width {
-            return false;
-        }
-        let route = table[entry.from * width + entry.to];
         let at = at.max(world.now);
         let id = world.network.slab.reserve();
         let body = world.network.slab.body_mut(id);
@@ -210,6 +202,37 @@ impl OpenWorld {
         world.network.slab.get_mut(id).ecn = entry.ecn;
         world.network.queue.push(at, Event::Enter { packet: id });
         true
+    }
+
+    fn route(&self, entry: &Entry) -> Option<RouteId> {
+        let routes = &self.world.flows.get(entry.flow)?.routes;
+        let (width, depth, table) = if entry.forward {
+            (routes.receiver.len(), routes.sender.len(), &routes.forward)
+        } else {
+            (routes.sender.len(), routes.receiver.len(), &routes.reverse)
+        };
+        if entry.from >= depth || entry.to >= width {
+            return None;
+        }
+        table.get(entry.from * width + entry.to).copied()
+    }
+
+    /// Returns the smallest MTU on a packet's way, and the address of the router in front of the first link that has it. None if
+    /// there is no route. It does not change with time.
+    pub fn path_mtu(&self, entry: &Entry) -> Option<(u32, IpAddr)> {
+        let network = &self.world.network;
+        let hops = network.topology.hops_of(self.route(entry)?).iter();
+        let limits = hops.map(|hop| {
+            if hop.is_radio_hop() {
+                let radio = hop.radio_ends().0;
+                let mtu = network.radios.as_ref().map_or(u32::MAX, |radios| radios.mtu(radio));
+                (mtu, DirectionId::of_radio(radio))
+            } else {
+                (network.directions[hop.index()].mtu(), *hop)
+            }
+        });
+        let (mtu, from) = limits.min_by_key(|(mtu, _)| *mtu)?;
+        Some((mtu, crate::topology::address(from)))
     }
 
     /// Processes all events up to a time.
