@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 use crate::generate::{read, update, whimbrel};
 use crate::inline::{cell, toml};
-use crate::plots::{Network, figure, plot};
+use crate::plots::{Figures, Network, figure, plot};
 use crate::reference::Examples;
 use crate::uses::{Key, Uses};
 use crate::{Outcome, root};
@@ -95,6 +95,9 @@ pub(crate) fn pages(check: bool, stale: &mut Vec<String>) -> Outcome {
     let examples = Examples::read()?;
     let plots = tempfile::tempdir().map_err(|e| format!("no folder for plots: {e}"))?;
     let runs = Runs::of(&plot(COMMON, &[], plots.path())?)?;
+    let slots = registry.slots.iter();
+    let parts = slots.flat_map(|slot| slot.parts.iter().map(|part| (slot.slot.as_str(), part.name.as_str())));
+    let figures = Figures::draw(parts)?;
     let mut pages = vec![Generated {
         name: "docs/schemes/README.md".to_owned(),
         text: runs.table(&registry)?,
@@ -111,7 +114,7 @@ pub(crate) fn pages(check: bool, stale: &mut Vec<String>) -> Outcome {
         for part in &slot.parts {
             pages.push(Generated {
                 name: format!("docs/parts/{}/{}.md", slot.slot, part.name),
-                text: part.section(slot, &registry, &uses, &examples)?,
+                text: part.section(slot, &registry, &uses, &examples, &figures)?,
             });
         }
     }
@@ -124,17 +127,8 @@ pub(crate) fn pages(check: bool, stale: &mut Vec<String>) -> Outcome {
         let figure = figure(plots.path(), &format!("sctp.scheme={}/seed-1/cwnd.svg", scheme.name))?;
         update(&format!("docs/schemes/{}.svg", scheme.name), &figure, check, stale)?;
     }
-    for slot in &registry.slots {
-        let network = Network::of(&slot.slot)?;
-        for part in &slot.parts {
-            let figure = network.figure(&slot.slot, &part.name)?;
-            update(
-                &format!("docs/parts/{}/{}.svg", slot.slot, part.name),
-                &figure,
-                check,
-                stale,
-            )?;
-        }
+    for (slot, part, figure) in figures.all() {
+        update(&format!("docs/parts/{slot}/{part}.svg"), figure, check, stale)?;
     }
     tutorials(check, stale)
 }
@@ -236,9 +230,17 @@ impl Slot {
 }
 
 impl Part {
-    fn section(&self, slot: &Slot, registry: &Registry, uses: &Uses, examples: &Examples) -> Outcome<String> {
+    fn section(
+        &self,
+        slot: &Slot,
+        registry: &Registry,
+        uses: &Uses,
+        examples: &Examples,
+        figures: &Figures,
+    ) -> Outcome<String> {
         let mut text = format!("\n## Source\n\n{}\n\n", sentence(&self.source));
-        text += &Network::of(&slot.slot)?.section(&slot.slot, &self.name);
+        let alike = figures.alike(&slot.slot, &self.name);
+        text += &Network::of(&slot.slot)?.section(&slot.slot, &self.name, &alike);
         text += "## Parameters\n\n";
         if self.parameters.is_empty() {
             text.push_str("None.\n\n");

@@ -1,5 +1,6 @@
 //! The plots of the pages of schemes and parts: which network they show, and how they are drawn.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::Outcome;
@@ -14,10 +15,10 @@ pub(crate) struct Network {
     caption: &'static str,
 }
 
-/// What is in every plot of a slot's parts, so that these show their own rules.
+/// What is in every plot of a slot's parts beside the part.
 fn beside(slot: &str) -> &'static str {
     match slot {
-        "discriminator" => " The window is `standard`: only losses that are judged congestion reduce it.",
+        "discriminator" => " The window is `standard`: losses that are judged transmission losses do not reduce it.",
         "window" => " The discriminator is `oracle`: each loss is judged by its true cause.",
         "distribution" => " Congestion control counts each path's own acknowledgements (`accounting = \"path\"`).",
         "coupling" => " The scheme is `ipcc`.",
@@ -29,15 +30,15 @@ const ONE_PATH: Network = Network {
     scenario: "one-path",
     plotted: "cwnd",
     title: "Congestion window over time",
-    caption: "cwnd, ssthresh and bytes in flight over a path of 10 Mbit/s that loses 0.5 % of the packets at random; from 20 s to 30 s UDP packets take \
-              half of the capacity.",
+    caption: "cwnd, ssthresh and bytes in flight over a path of 10 Mbit/s with a RED queue that loses 0.5 % of the packets at random; from 20 s to 30 s \
+              UDP packets take half of the capacity.",
 };
 const TWO_PATHS: Network = Network {
     scenario: "two-paths",
     plotted: "paths-bulk",
     title: "Data on both paths over time",
     caption: "Data sent on a path of 10 Mbit/s and 20 ms, and on one of 5 Mbit/s and 40 ms. The first loses 10 % of the packets from 10 s to 20 s \
-              and is down from 30 s to 40 s.",
+              and is down from 30 s to 40 s. The receive buffer has 128 KiB.",
 };
 const SHARED_BOTTLENECK: Network = Network {
     scenario: "shared-bottleneck",
@@ -45,6 +46,34 @@ const SHARED_BOTTLENECK: Network = Network {
     title: "Goodput over time",
     caption: "Goodput of an association whose two paths share a bottleneck of 10 Mbit/s, and of a TCP connection that uses it from 20 s.",
 };
+
+/// The plots of all parts, by slot and part.
+pub(crate) struct Figures(BTreeMap<(String, String), String>);
+
+impl Figures {
+    pub(crate) fn draw<'r>(parts: impl Iterator<Item = (&'r str, &'r str)>) -> Outcome<Self> {
+        let drawn = parts.map(|(slot, part)| {
+            let figure = Network::of(slot)?.figure(slot, part)?;
+            Ok(((slot.to_owned(), part.to_owned()), figure))
+        });
+        drawn.collect::<Outcome<_>>().map(Figures)
+    }
+
+    /// Returns the figures with their slots and parts.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        let figures = self.0.iter();
+        figures.map(|((slot, part), figure)| (slot.as_str(), part.as_str(), figure.as_str()))
+    }
+
+    /// Returns the other parts of the slot with the same figure.
+    pub(crate) fn alike(&self, slot: &str, part: &str) -> Vec<&str> {
+        let own = self.0.get(&(slot.to_owned(), part.to_owned()));
+        let same = self.all().filter(|(other_slot, other, figure)| {
+            *other_slot == slot && *other != part && own.is_some_and(|own| own == figure)
+        });
+        same.map(|(_, other, _)| other).collect()
+    }
+}
 
 impl Network {
     pub(crate) fn of(slot: &str) -> Outcome<Self> {
@@ -87,16 +116,29 @@ impl Network {
         figure(folder.path(), &format!("the run/{}.svg", self.plotted))
     }
 
-    /// What a part's page says about its plot.
-    pub(crate) fn section(&self, slot: &str, part: &str) -> String {
+    /// What a part's page says about its plot. `alike` are the parts of the slot with the same plot.
+    pub(crate) fn section(&self, slot: &str, part: &str, alike: &[&str]) -> String {
         let Network {
             scenario,
+            plotted,
             title,
             caption,
-            ..
         } = self;
+        let fields = Self::fields(slot, part);
+        let marks = if fields.iter().any(|field| field == "ecn=true") {
+            " The queue marks packets instead of dropping them, and marks reduce the window."
+        } else {
+            ""
+        };
+        let names: Vec<_> = alike.iter().map(|name| format!("[`{name}`]({name}.md)")).collect();
+        let same = if names.is_empty() {
+            String::new()
+        } else {
+            format!(" In this network it does the same as {}.", names.join(", "))
+        };
         format!(
-            "## Plot\n\n![{title} with {part}]({part}.svg)\n\n{caption}{} The same, from a clone of the repository:\n\n```sh\nwhimbrel run docs/parts/{scenario}.toml {} --out {part}\nwhimbrel plot {part}\n```\n\n",
+            "## Plot\n\n![{title} with {part}]({part}.svg)\n\n{caption}{}{marks}{same} These commands, in a clone of the repository, draw it as \
+             `{part}/plots/the run/{plotted}.svg`:\n\n```sh\nwhimbrel run docs/parts/{scenario}.toml {} --out {part}\nwhimbrel plot {part}\n```\n\n",
             beside(slot),
             Self::settings(slot, part).join(" ")
         )

@@ -171,7 +171,11 @@ impl<'o, G: Gate> Emulator<'o, G> {
     /// Processes all due events, and sends the packets that have arrived.
     fn give_out(&mut self, now: Time) {
         let Some(epoch) = self.epoch else { return };
+        let route_changes = self.world.route_changes();
         self.world.advance_with(Time::ZERO + now.since(epoch), self.observer);
+        if self.world.route_changes() != route_changes {
+            self.gate.learn(&self.world);
+        }
         let (gate, due) = (&mut self.gate, &mut self.due);
         self.world.deliver(&mut |delivery| {
             due.push(delivery.at);

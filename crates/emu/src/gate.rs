@@ -36,7 +36,7 @@ pub struct GateCounts {
 /// The emulator is independent of sockets, addresses and headers. A gate converts packets of programs to an [`Entry`] with a
 /// payload, and sends the payload of a [`Delivery`] to the program at the other end.
 pub trait Gate {
-    /// Called once before all others: a gate that needs to know the network can ask it here.
+    /// Called before all others, and again when routes have changed: a gate that needs to know the network can ask it here.
     fn learn(&mut self, world: &OpenWorld) {
         let _ = world;
     }

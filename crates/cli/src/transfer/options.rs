@@ -135,7 +135,8 @@ fn parse_size(text: &str) -> Result<u32, String> {
 
 /// Parses a time in this range, which `allowed` describes. Without a unit it is in seconds, as for iperf3 and ping.
 pub(crate) fn parse_time(text: &str, range: RangeInclusive<Duration>, allowed: &str) -> Result<Duration, String> {
-    let is_number = text.ends_with(|c: char| c.is_ascii_digit() || c == '.');
+    let text = text.trim();
+    let is_number = text.parse::<f64>().is_ok() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let seconds = is_number.then(|| format!("{text} s"));
     let span: Span = seconds
         .as_deref()
@@ -220,10 +221,12 @@ mod tests {
             )
         };
         assert_eq!(parsed("5"), Ok(Duration::from_secs(5)));
+        assert_eq!(parsed(" 5 "), Ok(Duration::from_secs(5)));
         assert_eq!(parsed("0.5"), Ok(Duration::from_millis(500)));
         assert_eq!(parsed("500ms"), Ok(Duration::from_millis(500)));
-        for wrong in ["", "0", "61", "-1", "5 lightyears", "."] {
-            assert!(parsed(wrong).is_err(), "{wrong}");
+        for wrong in ["", "0", "61", "-1", "5 lightyears", ".", "1h30", "1e1", "inf"] {
+            let problem = parsed(wrong).unwrap_err();
+            assert!(!problem.contains(" s\""), "it is quoted as it was written: {problem}");
         }
     }
 

@@ -92,7 +92,7 @@ fn arrives_through(links: &[&str], net: u8, bytes: usize) -> Value {
     arrives_with(&[], links, net, bytes)
 }
 
-/// As `arrives_through`, with these variables in the environment of sender and emulator.
+/// As `arrives_through`, with these variables in the environment of sender and emulator, but not of the receiver.
 fn arrives_with(variables: &[(&str, &Path)], links: &[&str], net: u8, bytes: usize) -> Value {
     let dir = tempfile::tempdir().unwrap();
     let (file, into) = (dir.path().join("file"), dir.path().join("in"));
@@ -149,7 +149,6 @@ fn a_file_arrives_while_the_system_clock_is_set_forward_and_back() {
     until("the clock is an hour ahead", hours_wrong);
     // Eight seconds at 20 Mbit/s, so that the clock is set several times: times that counted would hold packets back.
     let report = arrives_with(&variables, &[""], 57, 20_000_000);
-    assert_eq!(report["packets"]["lost_before"], 0, "{report:#}");
     let took = report["emulated_s"].as_f64().unwrap();
     assert!((8.0..12.0).contains(&took), "{report:#}");
 }

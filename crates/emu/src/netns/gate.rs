@@ -188,8 +188,9 @@ impl NetnsGate {
             };
             match self.entry(at, &header) {
                 Some(entry) => {
-                    self.counts.received += 1;
+                    let counts = &mut self.counts;
                     let mut arrive = |payload: &[u8]| {
+                        counts.received += 1;
                         take(&Arrival {
                             entry,
                             timestamp: None,

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use etherparse::icmpv4::DestUnreachableHeader;
-use etherparse::{Icmpv4Type, Icmpv6Type, IpFragOffset, IpNumber, Ipv4Header, PacketBuilder};
+use etherparse::{Icmpv4Type, Icmpv6Type, IpFragOffset, IpNumber, Ipv4Header, Ipv4Options, PacketBuilder};
 
 use super::plan::v6;
 
@@ -19,7 +19,8 @@ pub(super) fn may_fragment(packet: &[u8]) -> bool {
 }
 
 /// Returns the ICMP message about a packet that is too long, from this router with an IPv4 address. None about packets that must not be
-/// answered: ICMP errors and further fragments (RFC 1122 §3.2.2, RFC 4443 §2.4).
+/// answered: ICMP errors, and by IPv4 further fragments (RFC 1122 §3.2.2, RFC 4443 §2.4). ICMPv6 errors behind extension headers are not
+/// recognised.
 pub(super) fn report(packet: &[u8], source: IpAddr, router: IpAddr, mtu: u32) -> Option<Vec<u8>> {
     let IpAddr::V4(router) = router else { return None };
     let mut out = Vec::new();
@@ -57,6 +58,7 @@ pub(super) fn fragments(packet: &[u8], mtu: u32, each: &mut dyn FnMut(&[u8])) {
     let Ok((header, payload)) = Ipv4Header::from_slice(packet) else {
         return;
     };
+    let payload = &payload[..payload.len().min(usize::from(header.payload_len().unwrap_or(0)))];
     // Offsets count units of 8 bytes.
     let room = (mtu as usize).saturating_sub(header.header_len()) / 8 * 8;
     if room == 0 {
@@ -72,6 +74,12 @@ pub(super) fn fragments(packet: &[u8], mtu: u32, each: &mut dyn FnMut(&[u8])) {
             return;
         };
         let mut own = header.clone();
+        if number > 0 {
+            let Ok(options) = Ipv4Options::try_from(&copied(&header.options)[..]) else {
+                return;
+            };
+            own.options = options;
+        }
         own.fragment_offset = offset;
         own.more_fragments = header.more_fragments || number < last;
         if own.set_payload_len(part.len()).is_err() {
@@ -82,6 +90,28 @@ pub(super) fn fragments(packet: &[u8], mtu: u32, each: &mut dyn FnMut(&[u8])) {
         fragment.extend_from_slice(part);
         each(&fragment);
     }
+}
+
+/// Returns the options that every fragment has (RFC 791 §3.1), padded.
+fn copied(options: &[u8]) -> Vec<u8> {
+    const COPIED: u8 = 0x80;
+    let (mut kept, mut rest) = (Vec::new(), options);
+    while let Some(&kind) = rest.first() {
+        let len = match kind {
+            0 => break,
+            1 => 1,
+            _ => usize::from(rest.get(1).copied().unwrap_or(0)).max(2),
+        };
+        let Some((option, further)) = rest.split_at_checked(len) else {
+            break;
+        };
+        if kind & COPIED != 0 {
+            kept.extend_from_slice(option);
+        }
+        rest = further;
+    }
+    kept.resize(kept.len().next_multiple_of(4), 0);
+    kept
 }
 
 #[cfg(test)]
@@ -191,5 +221,23 @@ mod tests {
         }
         assert_eq!((&whole[..], ends), (&packet[20..], 1));
         fragments(&packet, 20, &mut |_| panic!("no room for data"));
+    }
+
+    #[test]
+    fn only_options_that_say_so_are_in_every_fragment() {
+        // Record Route (7) is in the first fragment only, the stream identifier (136) in all.
+        let options = [1, 7, 3, 4, 136, 4, 0, 9];
+        assert_eq!(copied(&options), [136, 4, 0, 9]);
+        assert_eq!(copied(&[7, 200]), [] as [u8; 0], "cut short");
+        assert_eq!(copied(&[136, 0, 1, 1]), [136, 0, 0, 0], "a length of zero");
+        let mut header = Ipv4Header::new(2000, TTL, IpNumber::UDP, SOURCE.octets(), [10, 1, 0, 2]).unwrap();
+        header.options = Ipv4Options::try_from(&options[..]).unwrap();
+        let mut packet = header.to_bytes().to_vec();
+        packet.extend([9; 2000]);
+        let mut lengths = Vec::new();
+        fragments(&packet, 1400, &mut |part| {
+            lengths.push(Ipv4Header::from_slice(part).unwrap().0.header_len());
+        });
+        assert_eq!(lengths, [28, 24]);
     }
 }

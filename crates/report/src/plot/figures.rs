@@ -79,7 +79,7 @@ const OVER_TIME: [OverTime; 5] = [
 ];
 
 /// Curves of a figure over time, at most.
-const MOST_CURVES: usize = 8;
+pub(super) const MOST_CURVES: usize = 8;
 
 /// All figures of a folder.
 pub(crate) fn plots(
@@ -399,16 +399,16 @@ fn run_plots(run: &str, series: Option<&Series>, events: Option<&Events>, prefix
     }
     if let Some(events) = events {
         let folder = format!("{prefix}{run}");
-        let name = |flow: &str, path: u32| path_name(series, flow, path);
+        let name = |node: &str, flow: &str, path: u32| path_name(series, [node, flow], path);
         plots.extend(senders::paths(events, &folder, &name));
         plots.extend(senders::tsns(events, &folder));
     }
 }
 
-/// The name of a sender's path.
-fn path_name(series: Option<&Series>, flow: &str, path: u32) -> String {
+/// The name of a path of the end of a flow at a node.
+fn path_name(series: Option<&Series>, end: [&str; 2], path: u32) -> String {
     let mut lines = series.iter().flat_map(|series| &series.lines);
-    let named = lines.find(|(about, _)| about[1] == flow && about[2] != "receiver" && about[3] == path.to_string());
+    let named = lines.find(|(about, _)| about[..2] == end && about[3] == path.to_string());
     named.map_or_else(|| format!("path {path}"), |(about, _)| about[4].clone())
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Plot;
 use super::chart::{Curve, Look};
-use super::figures::{COLUMNS, over_time};
+use super::figures::{COLUMNS, MOST_CURVES, over_time};
 use crate::events::{Events, Judged};
 use crate::line::End;
 
@@ -19,13 +19,30 @@ fn ends(events: &Events) -> Vec<End> {
     ends
 }
 
+/// The node and the flow of an end.
+fn words(events: &Events, end: End) -> [&str; 2] {
+    [end.1, end.0].map(|word| events.words.list()[word].as_str())
+}
+
+/// The file name of a sender: its flow, and its node if both ends of the flow send.
+fn file(events: &Events, end: End) -> String {
+    let [node, flow] = words(events, end);
+    let both_send = ends(events).iter().any(|other| other.0 == end.0 && *other != end);
+    let name = if both_send {
+        format!("{flow}-{node}")
+    } else {
+        flow.to_owned()
+    };
+    whimbrel_lab::file_name(&name).to_string()
+}
+
 /// Returns for each sender with several paths the rate of the data on each, retransmissions included. `name` returns the name of a flow's
 /// path.
-pub(super) fn paths(events: &Events, folder: &str, name: &dyn Fn(&str, u32) -> String) -> Vec<Plot> {
+pub(super) fn paths(events: &Events, folder: &str, name: &dyn Fn(&str, &str, u32) -> String) -> Vec<Plot> {
     let interval = events.sent.iter().map(|chunk| chunk.at).max().unwrap_or(0) / INTERVALS + 1;
     let mut plots = Vec::new();
     for end in ends(events) {
-        let flow = &events.words.list()[end.0];
+        let [node, flow] = words(events, end);
         let mut bytes: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         for chunk in events.sent.iter().filter(|chunk| chunk.end == end) {
             let of_path = bytes.entry(chunk.path).or_insert_with(|| vec![0; INTERVALS as usize]);
@@ -39,14 +56,18 @@ pub(super) fn paths(events: &Events, folder: &str, name: &dyn Fn(&str, u32) -> S
         if bytes.len() < 2 {
             continue;
         }
-        let curves = bytes.into_iter().enumerate().map(|(style, (path, bytes))| Curve {
-            name: name(flow, path),
-            look: Look::Samples,
-            points: steps(interval, &bytes),
-            style,
-        });
+        let curves = bytes
+            .into_iter()
+            .take(MOST_CURVES)
+            .enumerate()
+            .map(|(style, (path, bytes))| Curve {
+                name: name(node, flow, path),
+                look: Look::Samples,
+                points: steps(interval, &bytes),
+                style,
+            });
         plots.extend(over_time(
-            format!("{folder}/paths-{}", whimbrel_lab::file_name(flow)),
+            format!("{folder}/paths-{}", file(events, end)),
             "data sent, Mbit/s",
             curves.collect(),
             folder,
@@ -122,9 +143,8 @@ pub(super) fn tsns(events: &Events, folder: &str) -> Vec<Plot> {
             ]);
         }
         curves.retain(|curve| !curve.points.is_empty());
-        let flow = &events.words.list()[end.0];
         plots.extend(over_time(
-            format!("{folder}/tsn-{}", whimbrel_lab::file_name(flow)),
+            format!("{folder}/tsn-{}", file(events, end)),
             "TSN from the first",
             curves,
             folder,
@@ -154,9 +174,10 @@ mod tests {
     fn the_data_of_each_path_is_counted_over_intervals() {
         let mut events = Events::default();
         let flow = events.words.number("bulk");
+        let node = events.words.number("phone");
         let sent = |at, path| Sent {
             at,
-            end: (flow, 0),
+            end: (flow, node),
             path,
             tsn: 1,
             length: 125_000,
@@ -165,16 +186,37 @@ mod tests {
         };
         // The last one makes an interval 1 s and 1 ns long.
         events.sent = vec![sent(0, 0), sent(500_000_000, 0), sent(2_500_000_000, 1)];
-        let name = |_: &str, path: u32| format!("p{path}");
+        let name = |node: &str, flow: &str, path: u32| format!("{node} {flow} {path}");
         let one = |plots: Vec<Plot>| plots.into_iter().next().map(|plot| plot.chart.curves);
         events.sent.push(sent(INTERVALS * 1_000_000_000, 1));
         let curves = one(paths(&events, "run", &name)).unwrap();
-        assert_eq!((curves[0].name.as_str(), curves[1].name.as_str()), ("p0", "p1"));
+        assert_eq!(
+            (curves[0].name.as_str(), curves[1].name.as_str()),
+            ("phone bulk 0", "phone bulk 1")
+        );
         let rate = |curve: usize, place: usize| curves[curve].points[2 * place].1.round();
         assert_eq!(
             [rate(0, 0), rate(0, 1), rate(1, 0), rate(1, 2), rate(1, 119)],
             [2.0, 0.0, 0.0, 1.0, 1.0]
         );
+        let file = |events: &Events| {
+            paths(events, "run", &name)
+                .into_iter()
+                .map(|plot| plot.path)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(file(&events), ["run/paths-bulk"]);
+        let server = events.words.number("server");
+        let answers: Vec<_> = events
+            .sent
+            .iter()
+            .map(|chunk| Sent {
+                end: (flow, server),
+                ..*chunk
+            })
+            .collect();
+        events.sent.extend(answers);
+        assert_eq!(file(&events), ["run/paths-bulk-phone", "run/paths-bulk-server"]);
         events.sent.retain(|chunk| chunk.path == 0);
         assert!(paths(&events, "run", &name).is_empty(), "one path has no choice");
     }

@@ -22,6 +22,7 @@ impl Network {
         let handoff = &mut self.topology.handoffs[handoff as usize];
         let (station, point) = (handoff.station, handoff.access_point);
         let changes = core::mem::take(&mut handoff.changes);
+        self.route_changes += u64::from(!changes.is_empty());
         for change in &changes {
             self.topology.change_route(*change);
         }

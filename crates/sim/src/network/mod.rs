@@ -34,6 +34,8 @@ pub(crate) struct Network {
     pub(crate) end: Time,
     pub(crate) wanted: Wanted,
     pub(crate) hops_done: u64,
+    /// How often hand-offs have changed routes.
+    pub(crate) route_changes: u64,
     /// Hash of the events of each flow's packets.
     pub(crate) fingerprints: Vec<u64>,
     /// Packets of each flow dropped in the window.

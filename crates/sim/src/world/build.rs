@@ -136,6 +136,7 @@ impl World {
             end,
             wanted: Wanted::default(),
             hops_done: 0,
+            route_changes: 0,
             fingerprints: config.flow.iter().map(|flow| fingerprint_seed(&flow.name)).collect(),
             flow_drops: vec![Default::default(); config.flow.len()],
             link_drops: vec![Default::default(); config.link.len() * 2],

@@ -217,8 +217,13 @@ impl OpenWorld {
         table.get(entry.from * width + entry.to).copied()
     }
 
+    /// Returns how often routes have changed: by hand-offs of radios.
+    pub fn route_changes(&self) -> u64 {
+        self.world.network.route_changes
+    }
+
     /// Returns the smallest MTU on a packet's way, and the address of the router in front of the first link that has it. None if
-    /// there is no route. It does not change with time.
+    /// there is no route. It changes only with the routes.
     pub fn path_mtu(&self, entry: &Entry) -> Option<(u32, IpAddr)> {
         let network = &self.world.network;
         let hops = network.topology.hops_of(self.route(entry)?).iter();
