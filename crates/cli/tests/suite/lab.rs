@@ -380,6 +380,11 @@ fn the_demo_transfers_the_file_and_lists_its_files() {
         let length = fs::metadata(folder.path().join("out/demo").join(name)).map(|file| file.len());
         assert!(length.is_ok_and(|length| length > 300), "{name}");
     }
+    let plotted = whimbrel(folder.path(), &["plot", "out/demo", "--quiet"]);
+    assert_eq!(code(&plotted), 0, "{}", stderr(&plotted));
+    let paths = "out/demo/plots/sctp.scheme=multipath/seed-1/paths-upload.svg";
+    let paths = fs::read_to_string(folder.path().join(paths)).expect("the flow used two paths");
+    assert!(paths.contains(">wifi<") && paths.contains(">lte<"), "{paths}");
     let json = whimbrel(folder.path(), &["demo", "--json"]);
     serde_json::from_slice::<serde_json::Value>(&json.stdout).expect("one JSON object");
 }
