@@ -7,6 +7,7 @@ use whimbrel_lab::{find_metric, metrics};
 
 use super::chart::{Across, Chart, Curve, Look};
 use super::scale::Scale;
+use super::time::{COLUMNS, MOST_CURVES, over_time};
 use super::{Plot, senders};
 use crate::error::ReportError;
 use crate::events::Events;
@@ -34,9 +35,6 @@ const USUAL: [&str; 6] = [
     "timeouts",
     "tr_ratio",
 ];
-
-/// Pixel columns of a figure over time: of each the least and the greatest value are drawn.
-pub(super) const COLUMNS: usize = 800;
 
 /// A figure over time.
 struct OverTime {
@@ -77,9 +75,6 @@ const OVER_TIME: [OverTime; 5] = [
         label: "packets in the queue",
     },
 ];
-
-/// Curves of a figure over time, at most.
-pub(super) const MOST_CURVES: usize = 8;
 
 /// All figures of a folder.
 pub(crate) fn plots(
@@ -410,29 +405,6 @@ fn path_name(series: Option<&Series>, end: [&str; 2], path: u32) -> String {
     let mut lines = series.iter().flat_map(|series| &series.lines);
     let named = lines.find(|(about, _)| about[..2] == end && about[3] == path.to_string());
     named.map_or_else(|| format!("path {path}"), |(about, _)| about[4].clone())
-}
-
-/// A figure over time; none without values.
-pub(super) fn over_time(path: String, label: &str, curves: Vec<Curve>, run: &str) -> Option<Plot> {
-    let end = curves
-        .iter()
-        .filter_map(|curve| curve.points.last())
-        .map(|point| point.0)
-        .fold(0.0, f64::max);
-    (end > 0.0).then(|| Plot {
-        path,
-        chart: Chart {
-            title: format!("{label}: {run}"),
-            x_label: "time, s".to_owned(),
-            y_label: label.to_owned(),
-            across: Across::Numbers(Scale {
-                least: 0.0,
-                most: end,
-                logarithmic: false,
-            }),
-            curves,
-        },
-    })
 }
 
 /// Of each pixel column the least and the greatest sample, in their order.

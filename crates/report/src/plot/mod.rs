@@ -7,6 +7,7 @@ mod pdf;
 mod scale;
 mod senders;
 mod svg;
+mod time;
 
 pub use self::figures::PlotOptions;
 pub(crate) use self::figures::plots;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Plot;
 use super::chart::{Curve, Look};
-use super::figures::{COLUMNS, MOST_CURVES, over_time};
+use super::time::{COLUMNS, MOST_CURVES, over_time};
 use crate::events::{Events, Judged};
 use crate::line::End;
 
