@@ -397,6 +397,30 @@ def test_ctrl_c_keeps_finished_runs(small, cluster, tmp_path):
     assert 3 <= len(results) < 120 and (tmp_path / "out/results.csv").stat().st_size > 0
 
 
+def test_ctrl_c_during_a_finaliser_is_not_lost():
+    script = """
+import os, signal
+from whimbrel.cluster._interrupts import noted_interrupts
+
+class Finalised:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(1000):
+            pass
+
+with noted_interrupts() as check:
+    check()
+    Finalised()
+    try:
+        check()
+    except KeyboardInterrupt:
+        print("noted")
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "noted\nTrue\n", done.stderr
+
+
 def test_local_cluster_from_a_script_gives_the_bytes_of_run(small, tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

@@ -20,6 +20,7 @@ from .._progress import Progress, bar
 from .._results import Results, open_results
 from .._run import command, processors
 from .._scenario import ScenarioLike, load
+from ._interrupts import noted_interrupts
 from ._partitions import Partitions
 from ._precision import Precision
 from ._task import Done, Spec, run_batch
@@ -255,13 +256,15 @@ class Loop:
         update, close = bar(progress)
         status = "interrupted"
         try:
-            while state.pending or self.active or self.suspects:
-                self.fill()
-                self.take()
-                state.partitions.flush_if_due()
-                if update is not None:
-                    done = len(state.done) + len(state.failed)
-                    update(min(done / max(state.all, 1), 1.0), done, state.all)
+            with noted_interrupts() as check:
+                while state.pending or self.active or self.suspects:
+                    check()
+                    self.fill()
+                    self.take()
+                    state.partitions.flush_if_due()
+                    if update is not None:
+                        done = len(state.done) + len(state.failed)
+                        update(min(done / max(state.all, 1), 1.0), done, state.all)
             status = "failed" if state.failed else "complete" if len(state.done) >= state.scenario.runs else "stopped"
         finally:
             close()
