@@ -134,7 +134,7 @@ impl Network {
         let same = if names.is_empty() {
             String::new()
         } else {
-            format!(" In this network it does the same as {}.", names.join(", "))
+            format!(" In this network, the plot of {} is the same.", names.join(", "))
         };
         format!(
             "## Plot\n\n![{title} with {part}]({part}.svg)\n\n{caption}{}{marks}{same} These commands, in a clone of the repository, draw it as \

@@ -24,10 +24,10 @@ fn words(events: &Events, end: End) -> [&str; 2] {
     [end.1, end.0].map(|word| events.words.list()[word].as_str())
 }
 
-/// The file name of a sender: its flow, and its node if both ends of the flow send.
-fn file(events: &Events, end: End) -> String {
+/// The file name of one of the senders: its flow, and its node if both ends of the flow send.
+fn file(events: &Events, senders: &[End], end: End) -> String {
     let [node, flow] = words(events, end);
-    let both_send = ends(events).iter().any(|other| other.0 == end.0 && *other != end);
+    let both_send = senders.iter().any(|other| other.0 == end.0 && *other != end);
     let name = if both_send {
         format!("{flow}-{node}")
     } else {
@@ -41,7 +41,8 @@ fn file(events: &Events, end: End) -> String {
 pub(super) fn paths(events: &Events, folder: &str, name: &dyn Fn(&str, &str, u32) -> String) -> Vec<Plot> {
     let interval = events.sent.iter().map(|chunk| chunk.at).max().unwrap_or(0) / INTERVALS + 1;
     let mut plots = Vec::new();
-    for end in ends(events) {
+    let senders = ends(events);
+    for &end in &senders {
         let [node, flow] = words(events, end);
         let mut bytes: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
         for chunk in events.sent.iter().filter(|chunk| chunk.end == end) {
@@ -67,7 +68,7 @@ pub(super) fn paths(events: &Events, folder: &str, name: &dyn Fn(&str, &str, u32
                 style,
             });
         plots.extend(over_time(
-            format!("{folder}/paths-{}", file(events, end)),
+            format!("{folder}/paths-{}", file(events, &senders, end)),
             "data sent, Mbit/s",
             curves.collect(),
             folder,
@@ -89,7 +90,8 @@ fn steps(interval: i64, bytes: &[u64]) -> Vec<(f64, f64, f64)> {
 /// Returns for each sender its TSNs over time: losses by cause, wrong verdicts.
 pub(super) fn tsns(events: &Events, folder: &str) -> Vec<Plot> {
     let mut plots = Vec::new();
-    for end in ends(events) {
+    let senders = ends(events);
+    for &end in &senders {
         let mine = move || events.sent.iter().filter(move |chunk| chunk.end == end);
         let Some(first) = mine().next().map(|chunk| chunk.tsn) else {
             continue;
@@ -144,7 +146,7 @@ pub(super) fn tsns(events: &Events, folder: &str) -> Vec<Plot> {
         }
         curves.retain(|curve| !curve.points.is_empty());
         plots.extend(over_time(
-            format!("{folder}/tsn-{}", file(events, end)),
+            format!("{folder}/tsn-{}", file(events, &senders, end)),
             "TSN from the first",
             curves,
             folder,

@@ -8,7 +8,7 @@ use whimbrel_sim::config::{
     ChannelConfig, ChannelRouting, FlowConfig, FlowKind, HandoffConfig, LinkConfig, NodeConfig, PhyKind, RadioConfig,
     SimConfig, TrafficKind,
 };
-use whimbrel_sim::{DropCause, Interest, Observer, PacketEvent, PacketFate, RunResult};
+use whimbrel_sim::{DropCause, Entry, Interest, Observer, OpenWorld, PacketEvent, PacketFate, Resources, RunResult};
 
 /// Returns a server, a switch, and access points `ap0`, `ap1`, ... 200 m apart in a row, on separate channels `ch0`, `ch1`, ... or
 /// all on `ch0`. No stations.
@@ -248,6 +248,29 @@ fn packets_queued_at_a_station_go_to_its_new_access_point() {
             "{shares:?}"
         );
     }
+}
+
+#[test]
+fn the_smallest_mtu_of_a_way_changes_with_a_handoff() {
+    let mut config = network(2, PhyKind::B11, false, 5);
+    config.link[2].mtu = 1300;
+    station(&mut config, "sta", [100.0, 0.0]);
+    handoff(&mut config, Span::from_secs(2), "ap1", Span::ZERO);
+    config.flow = vec![datagrams("server", "sta", Rate::from_mbps(1), 128)];
+    let mut world = OpenWorld::new(&config, 1, &Resources::default(), &[0]).expect("a network");
+    let up = Entry {
+        forward: false,
+        ..Entry::default()
+    };
+    let mtus = |world: &OpenWorld| [Entry::default(), up].map(|entry| world.path_mtu(&entry).expect("a route"));
+    assert_eq!(mtus(&world).map(|(mtu, _)| mtu), [1500, 1500]);
+    world.advance(Time::ZERO + Span::from_secs(3));
+    assert_eq!(world.route_changes(), 1);
+    // The switch is in front of the narrow wire in one direction, the new access point in the other.
+    let routers = ["10.2.0.1", "10.2.0.2"].map(|address| address.parse().expect("an address"));
+    assert_eq!(mtus(&world), [(1300, routers[0]), (1300, routers[1])]);
+    let nowhere = Entry { to: 1, ..up };
+    assert_eq!(world.path_mtu(&nowhere), None);
 }
 
 #[test]
