@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use whimbrel::{Association, PathChange, PathEvent};
+use whimbrel::{Association, PathChange, PathEvent, PathInfo, PathState};
 
 use super::console::Console;
 use crate::perf::sample::State;
@@ -60,7 +60,9 @@ pub(crate) async fn watch_with(
     let mut events = association.path_events();
     let mut outages = Outages::default();
     while let Some(event) = events.next().await {
-        let has_others = association.paths().len() > 1;
+        let failed = (event.local, event.remote);
+        let works = |path: &PathInfo| path.state == PathState::Active && (path.local, path.remote) != failed;
+        let has_others = association.paths().iter().any(works);
         if let Some(outage) = outages.on_event(&event, has_others) {
             let time = SystemTime::now()
                 .checked_sub(event.time.elapsed())
@@ -82,7 +84,7 @@ pub(crate) struct Outage {
     pub(crate) state: State,
     /// Of one that works again: the time without it.
     pub(crate) lasted: Option<Duration>,
-    /// Whether there are other paths.
+    /// Whether other paths work.
     has_others: bool,
 }
 
@@ -103,7 +105,7 @@ impl fmt::Display for Outage {
 struct Outages(BTreeMap<(SocketAddr, SocketAddr), Instant>);
 
 impl Outages {
-    /// Takes in a change of a path; returns what is to be reported, if anything. `has_others`: there are other paths.
+    /// Takes in a change of a path; returns what is to be reported, if anything. `has_others`: other paths work.
     fn on_event(&mut self, event: &PathEvent, has_others: bool) -> Option<Outage> {
         let path = (event.local, event.remote);
         let (state, lasted) = match event.change {
@@ -196,7 +198,7 @@ mod tests {
         assert_eq!(
             line(200, PathChange::PotentiallyFailed).as_deref(),
             Some("does not answer"),
-            "there is no other path"
+            "no other path works"
         );
         assert_eq!(line(5000, PathChange::Down).as_deref(), Some("has failed"));
         // A path that was down has to be confirmed again.

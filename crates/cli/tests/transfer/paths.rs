@@ -133,6 +133,34 @@ fn failure_and_recovery_of_a_path_are_reported_by_both_ends() {
 }
 
 #[test]
+fn the_last_path_that_fails_leaves_no_other_for_the_data() {
+    let dir = tempfile::tempdir().unwrap();
+    let times = [
+        "hb_interval=200 ms",
+        "rto_initial=400 ms",
+        "rto_min=100 ms",
+        "rto_max=400 ms",
+    ];
+    let transfer = begin(dir.path(), &times.map(|time| ["--set", time]).concat());
+    transfer.wait_for(2 << 20);
+    transfer.networks[0].cut(true);
+    std::thread::sleep(Duration::from_millis(1200));
+    transfer.networks[1].cut(true);
+    std::thread::sleep(Duration::from_millis(1200));
+    for network in &transfer.networks {
+        network.cut(false);
+    }
+    let output = finish(transfer.sender);
+    let printed = text(&output.stderr);
+    let mut failures = printed.lines().filter(|line| line.contains(" does not answer"));
+    // On a busy machine a path may fail and recover before.
+    assert!(failures.any(|line| line.ends_with(" does not answer; data goes over other paths")), "{printed}");
+    assert!(failures.any(|line| line.ends_with(" does not answer")), "{printed}");
+    assert_eq!(output.status.code(), Some(0), "{printed}");
+    assert_eq!(transfer.receiver.end().0, Some(0));
+}
+
+#[test]
 fn the_sender_exits_soon_after_success_over_the_remaining_path() {
     let dir = tempfile::tempdir().unwrap();
     let mut transfer = begin(dir.path(), &["--scheme", "standard"]);
