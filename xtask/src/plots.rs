@@ -93,7 +93,7 @@ impl Network {
             ("discriminator", "ecn") | ("window", "dctcp") => &["ecn"],
             ("discriminator", "eci" | "warning") => &["ecn", "eci"],
             ("discriminator", "jitter") => &["timestamps"],
-            ("window", "bbr" | "bbr1") => &["pacing"],
+            ("window", "bbr" | "bbr1" | "copa") => &["pacing"],
             _ => &[],
         };
         let mut fields = vec![format!("{slot}={part}")];

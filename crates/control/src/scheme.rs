@@ -277,6 +277,17 @@ static SCHEMES: &[Entry] = &[
         },
     },
     Entry {
+        name: "copa",
+        summary: "Copa: a target rate from the queueing delay, with a competitive mode beside flows that fill queues, paced.",
+        source: "Arun and Balakrishnan 2018",
+        parts: || SchemeParts {
+            window: WindowSpec::Copa(Default::default()),
+            recovery: modern(),
+            pacing: true,
+            ..SchemeParts::default()
+        },
+    },
+    Entry {
         name: "whimbrel",
         summary: "CUBIC; a loss is congestion if losses are more frequent at its delay than at lower delays.",
         source: "Whimbrel",

@@ -48,6 +48,7 @@ fn lists_every_scheme_with_its_parts() {
         "cubic",
         "bbr",
         "bbr1",
+        "copa",
         "whimbrel",
         "oracle",
     ] {

@@ -1,4 +1,4 @@
-//! The maximum of a sliding window.
+//! The maximum and the minimum of a sliding window.
 
 /// The maximum of the values within a span of rounds or time, from three candidates (after Nichols' filter, as in
 /// Linux): the maximum, and the maxima of the values after it. Uses constant memory; exact as long as values do not
@@ -52,6 +52,30 @@ impl WindowedMax {
     }
 }
 
+/// The minimum of the values within a span of rounds or time, from three candidates as in [`WindowedMax`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WindowedMin {
+    /// The maximum of the negated values.
+    negated: Option<WindowedMax>,
+}
+
+impl WindowedMin {
+    /// Records a value at `at` and discards values older than `window`. Returns the minimum.
+    pub fn take(&mut self, at: u64, value: f64, window: u64) -> f64 {
+        let negated = self.negated.get_or_insert_with(|| {
+            let mut first = WindowedMax::default();
+            first.reset(at, -value);
+            first
+        });
+        -negated.take(at, -value, window)
+    }
+
+    /// Returns the minimum, or `None` before the first value.
+    pub fn get(&self) -> Option<f64> {
+        self.negated.map(|negated| -negated.get())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,5 +102,18 @@ mod tests {
             let whole = values[at.saturating_sub(20)..=at].iter().copied().fold(0.0, f64::max);
             assert!(recent <= got && got <= whole, "{at}: {recent} {got} {whole}");
         }
+    }
+
+    #[test]
+    fn the_least_value_lasts_as_long_as_the_window() {
+        let mut min = WindowedMin::default();
+        assert_eq!(min.get(), None);
+        min.take(0, 100.0, 10);
+        assert_eq!(min.get(), Some(100.0), "not 0, which was never recorded");
+        assert!((min.take(1, 50.0, 10) - 50.0).abs() < f64::EPSILON);
+        for at in 2..=11 {
+            assert!((min.take(at, 80.0, 10) - 50.0).abs() < f64::EPSILON, "{at}");
+        }
+        assert!((min.take(12, 80.0, 10) - 80.0).abs() < f64::EPSILON);
     }
 }

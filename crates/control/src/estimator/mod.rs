@@ -12,7 +12,7 @@ mod rtt;
 pub use backlog::Backlog;
 pub use bandwidth::{ArrivalRate, WestwoodFilter};
 pub use delivery::{DeliveryEstimator, SendStamp};
-pub use extreme::WindowedMax;
+pub use extreme::{WindowedMax, WindowedMin};
 pub(crate) use loss_share::LossShare;
 pub(crate) use profile::{Count, DelayProfile, LevelView};
 pub use rounds::Rounds;

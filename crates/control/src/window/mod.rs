@@ -34,6 +34,7 @@ registry! {
     Cubic(cubic::CubicParameters) = "cubic", "The window is a cubic function of the time since the last congestion; with HyStart++.", "RFC 9438, RFC 9406";
     Bbr(bbr::BbrParameters) = "bbr", "BBR version 3: a model of the path with bounds set by loss, paced.", "draft-ietf-ccwg-bbr";
     Bbr1(bbr1::Bbr1Parameters) = "bbr1", "BBR version 1: a model of bandwidth and round-trip time that losses do not change, paced.", "draft-cardwell-iccrg-bbr-congestion-control-00";
+    Copa(copa::CopaParameters) = "copa", "Approaches a target rate of 1 / (delta x queueing delay), paced; competes with flows that fill queues.", "Arun and Balakrishnan 2018";
     Dctcp(dctcp::DctcpParameters) = "dctcp", "Shrinks in proportion to the fraction of marked packets.", "RFC 8257; draft-briscoe-iccrg-prague-congestion-control";
 }
 

@@ -81,6 +81,7 @@ fn random_loss_costs_less_than_with_the_standard() {
         ("cubic", false, 1.05),
         ("bbr", false, 2.0),
         ("bbr1", false, 2.6),
+        ("copa", false, 2.5),
         ("whimbrel", false, 2.4),
     ];
     let standard = goodput(&path("standard", 0.01));
@@ -119,6 +120,7 @@ fn pure_congestion_is_no_worse_than_with_the_standard() {
         ("cubic", 2 * lost),
         ("bbr", lost),
         ("bbr1", lost),
+        ("copa", 0),
         ("whimbrel", 2 * lost),
         ("oracle", lost),
         ("jsctp", 2 * lost),
@@ -169,6 +171,22 @@ fn vegas_and_bbr_keep_queues_short() {
     for scheme in ["vegas", "bbr", "bbr1"] {
         let queue = run(&path(scheme, 0.0), 1).links[0].mean_queue_packets;
         assert!(queue < 6.0 && queue < standard / 2.0, "{scheme}: {queue} of {standard}");
+    }
+}
+
+#[test]
+fn copa_keeps_a_few_packets_queued_at_full_rate() {
+    // Arun and Balakrishnan 2018, section 3: the queue of one flow oscillates between nothing and 2.5 / delta = 5 packets.
+    for mbps in [2, 10, 50] {
+        let mut config = path("copa", 0.0);
+        config.link[0].rate = Some(Rate::from_mbps(mbps));
+        let result = run(&config, 1);
+        let (queue, most) = (result.links[0].mean_queue_packets, result.links[0].max_queue_packets);
+        let share = result.flows[0].goodput_bps / (mbps as f64 * 1e6 * 1452.0 / 1500.0);
+        println!("{mbps} Mbit/s: {queue:.1} packets queued, at most {most}, {share:.3} of the rate");
+        assert!((1.0..5.0).contains(&queue), "{mbps} Mbit/s: {queue}");
+        assert!(share > 0.99, "{mbps} Mbit/s: {share}");
+        assert_eq!(refused(&result.links[0]), 0, "{mbps} Mbit/s");
     }
 }
 

@@ -11,6 +11,7 @@ use crate::common::{flow, nodes, paced, pair, run};
 use whimbrel_control::multipath::coupling::CouplingSpec;
 use whimbrel_control::multipath::distribution::DistributionSpec;
 use whimbrel_control::multipath::{Accounting, ReportingChanges, RetransmitPath};
+use whimbrel_control::window::{CopaParameters, WindowSpec};
 use whimbrel_control::{Rate, Rng, Scheme, Span};
 use whimbrel_proto::AssociationConfig;
 use whimbrel_sim::config::{
@@ -89,6 +90,11 @@ fn default_schemes_share_a_queue_with_themselves() {
 /// Returns the goodput of `name`, and that of CUBIC beside it, in Mbit/s: 20 Mbit/s, 80 ms, a queue of one bandwidth-delay
 /// product. The first flow alone loses this fraction of its packets behind the queue.
 fn beside_cubic(name: &str, loss: f64) -> [f64; 2] {
+    beside_cubic_with(name, loss, |_| ())
+}
+
+/// Returns the same with changes to the first flow's association.
+fn beside_cubic_with(name: &str, loss: f64, change: impl FnOnce(&mut AssociationConfig)) -> [f64; 2] {
     let mut config = nodes(&["r", "s"], 90);
     let shared = Path(20_000, Span::from_millis(76), 134);
     config.link.push(link("shared".into(), ["r", "s"], shared));
@@ -113,6 +119,7 @@ fn beside_cubic(name: &str, loss: f64) -> [f64; 2] {
         flow.start_within = Span::from_secs(1);
         config.flow.push(flow);
     }
+    change(config.flow[0].sctp.get_or_insert_default());
     config.measure.from = Span::from_secs(20);
     let flows = run(&config, 1).flows;
     [flows[0].goodput_bps / 1e6, flows[1].goodput_bps / 1e6]
@@ -129,6 +136,25 @@ fn whimbrel_keeps_its_share_beside_cubic_where_its_own_hop_loses_packets() {
     assert!(clean > 7.5 && beside > 7.5, "{clean} : {beside}");
     let [veno, _] = beside_cubic("veno-tabe", 0.02);
     assert!(veno < 3.0, "{veno}: the test would show nothing");
+}
+
+#[test]
+fn copa_shares_with_cubic_only_in_competitive_mode() {
+    // Arun and Balakrishnan 2018, section 2.2. Eight runs of 90 s have 5.9 to 8.6 Mbit/s, where two CUBIC flows have 9.7 each.
+    let [ours, cubic] = beside_cubic("copa", 0.0);
+    println!("competitive: {ours:.1} : {cubic:.1} Mbit/s");
+    assert!(ours > 5.5 && cubic > 8.0, "{ours} : {cubic}");
+    let [default, _] = beside_cubic_with("copa", 0.0, |sctp| {
+        sctp.window = Some(WindowSpec::Copa(CopaParameters {
+            competitive: false,
+            ..CopaParameters::default()
+        }));
+    });
+    println!("default mode only: {default:.1} Mbit/s");
+    assert!(default < 2.0, "{default}: the mode would change nothing");
+    let index = jain("copa", 2);
+    println!("two flows: {index:.3}");
+    assert!(index > 0.95, "{index}");
 }
 
 /// Draws a log-uniform number.
