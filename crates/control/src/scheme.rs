@@ -31,6 +31,9 @@ pub struct SchemeParts {
     pub ecn: bool,
     /// ECN with CWR, as in RFC 4960 appendix A.
     pub ecn_cwr: bool,
+    /// ECN-capable packets carry ECT(1), the identifier of L4S (RFC 9331), instead of ECT(0).
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "is_default"))]
+    pub l4s: bool,
     /// The receiver echoes the congestion that routers indicate on every packet (ECI, congestion warning).
     pub eci: bool,
     /// Packets carry a timestamp, and acknowledgements echo it with the time of arrival.
@@ -316,6 +319,7 @@ static SCHEMES: &[Entry] = &[
             window: WindowSpec::Dctcp(DctcpParameters::prague()),
             recovery: modern(),
             ecn: true,
+            l4s: true,
             pacing: true,
             ..SchemeParts::default()
         },
@@ -632,7 +636,7 @@ mod tests {
             assert_eq!(parts.distribution.validate(), Ok(()), "{scheme}");
             assert_eq!(parts.coupling.validate(), Ok(()), "{scheme}");
             assert_eq!(parts.path_policy.validate(), Ok(()), "{scheme}");
-            assert!(parts.ecn || !parts.ecn_cwr, "{scheme}");
+            assert!(parts.ecn || !parts.ecn_cwr && !parts.l4s, "{scheme}");
             assert_eq!(Scheme::by_name(scheme.name()), Some(scheme));
         }
         assert_eq!(Scheme::default().parts(), SchemeParts::default());

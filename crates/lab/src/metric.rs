@@ -196,6 +196,7 @@ const DROPS: [(&str, &str); DropCause::ALL.len()] = [
     ("drops_ttl_expired", "drops: too many hops"),
     ("drops_not_associated", "drops: station gone to another access point"),
     ("drops_no_address", "drops: address of the next hop not known"),
+    ("drops_dual_pi2", "drops: coupled queues"),
 ];
 
 /// Number of metrics.

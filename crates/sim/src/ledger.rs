@@ -17,6 +17,8 @@ pub enum DropCause {
     RedForced,
     /// Controlled delay dropped it because the queueing delay was too long: congestion.
     Codel,
+    /// The coupled queues for L4S dropped it because the queueing delay was too long: congestion.
+    DualPi2,
     /// Transmission loss by a loss model.
     ChannelLoss(LossKind),
     /// The link was down, or went down while the packet was queued.
@@ -69,7 +71,7 @@ pub enum LossKind {
 
 impl DropCause {
     /// Every cause, in the order in which they are counted.
-    pub const ALL: [DropCause; 24] = [
+    pub const ALL: [DropCause; 25] = [
         DropCause::QueueFull,
         DropCause::RedEarly,
         DropCause::RedForced,
@@ -94,6 +96,7 @@ impl DropCause {
         DropCause::TtlExpired,
         DropCause::NotAssociated,
         DropCause::NoAddress,
+        DropCause::DualPi2,
     ];
 
     /// Returns the index in [`DropCause::ALL`].
@@ -117,6 +120,7 @@ impl DropCause {
             DropCause::TtlExpired => 21,
             DropCause::NotAssociated => 22,
             DropCause::NoAddress => 23,
+            DropCause::DualPi2 => 24,
         }
     }
 
@@ -132,6 +136,7 @@ impl DropCause {
             DropCause::RedEarly => "red-early",
             DropCause::RedForced => "red-forced",
             DropCause::Codel => "codel",
+            DropCause::DualPi2 => "dual-pi2",
             DropCause::LinkDown => "link-down",
             DropCause::NoRoute => "no-route",
             DropCause::TooBig => "too-big",
@@ -159,7 +164,7 @@ impl DropCause {
     pub const fn is_congestion(self) -> bool {
         matches!(
             self,
-            DropCause::QueueFull | DropCause::RedEarly | DropCause::RedForced | DropCause::Codel
+            DropCause::QueueFull | DropCause::RedEarly | DropCause::RedForced | DropCause::Codel | DropCause::DualPi2
         )
     }
 }

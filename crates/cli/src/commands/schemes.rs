@@ -60,6 +60,7 @@ fn list() -> String {
             (parts.recovery != Default::default(), "recovery"),
             (parts.ecn && !parts.ecn_cwr, "ecn"),
             (parts.ecn_cwr, "ecn with cwr"),
+            (parts.l4s, "ect(1)"),
             (parts.eci, "eci"),
             (parts.timestamps, "timestamps"),
             (parts.pacing, "pacing"),

@@ -55,9 +55,13 @@ impl Association {
         };
     }
 
-    /// Returns the codepoint of packets of new data while ECN is in use.
+    /// Returns the codepoint of packets of new data while ECN is in use. ECT(1) is also the identifier of L4S (RFC 9331 §4.1).
     pub(super) fn capable_codepoint(&self) -> Ecn {
-        if self.agreed.eci.in_use { Ecn::Ect1 } else { Ecn::Ect0 }
+        if self.agreed.eci.in_use || self.config.parts.l4s {
+            Ecn::Ect1
+        } else {
+            Ecn::Ect0
+        }
     }
 }
 

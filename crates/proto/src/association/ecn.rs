@@ -1,6 +1,6 @@
 //! Explicit congestion notification: the echo of marks, and the sender's reaction.
 //!
-//! Sender: packets of new data are sent as ECT(0) once both endpoints have announced support for ECN. Following RFC
+//! Sender: packets of new data are sent as ECT(0), with `l4s` as ECT(1), once both endpoints have announced support for ECN. Following RFC
 //! 3168, packets that contain only control chunks (§6.1.4: their loss does not slow down data), retransmissions
 //! (§6.1.5: an attacker could mark old data) and probes of a closed window (§6.1.6) are sent as Not-ECT, although Ye
 //! 2004 (4.4.2) sets ECT on all SCTP packets. An ECNE chunk reduces the cwnd of the path on which its TSN was sent,

@@ -152,6 +152,10 @@ pub struct AssociationConfig {
     /// Whether ECN is as in RFC 4960 appendix A: the receiver repeats ECNE with each SACK until a CWR arrives, and the sender sends CWR when it
     /// reduces its window. Both ends should use the same setting; requires `ecn`. Absent: the scheme's setting.
     pub ecn_cwr: Option<bool>,
+    /// Whether data is sent as ECT(1) instead of ECT(0): queues for L4S (RFC 9331) mark it early and keep its delay short. Requires `ecn`, and
+    /// a window whose reduction depends on the number of marks, such as `dctcp`. Absent: the scheme's setting.
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
+    pub l4s: Option<bool>,
     /// Whether the receiver echoes the congestion that routers indicate on every packet (ECI, congestion warning), if both ends support it. Absent:
     /// the scheme's setting.
     pub eci: Option<bool>,
@@ -262,6 +266,7 @@ impl Default for AssociationConfig {
             recovery: RecoveryChanges::default(),
             ecn: None,
             ecn_cwr: None,
+            l4s: None,
             eci: None,
             timestamps: None,
             hystart: None,
@@ -320,6 +325,7 @@ impl AssociationConfig {
                 .or(scheme.missing_reports),
             ecn: self.ecn.unwrap_or(scheme.ecn),
             ecn_cwr: self.ecn_cwr.unwrap_or(scheme.ecn_cwr),
+            l4s: self.l4s.unwrap_or(scheme.l4s),
             eci: self.eci.unwrap_or(scheme.eci),
             timestamps: self.timestamps.unwrap_or(scheme.timestamps || is_redundant),
             pacing: self.pacing.unwrap_or(scheme.pacing),
@@ -491,6 +497,9 @@ impl AssociationConfig {
         let parts = self.parts();
         if parts.ecn_cwr && !parts.ecn {
             return Err(ConfigError::new("ecn_cwr", true, "allowed is false unless ecn is true"));
+        }
+        if self.l4s == Some(true) && !parts.ecn {
+            return Err(ConfigError::new("l4s", true, "allowed is false unless ecn is true"));
         }
         let within = |family: &str, error: whimbrel_control::part::ParameterError| {
             ConfigError::new(format!("{family}.{}", error.field), error.value, error.allowed)

@@ -387,3 +387,28 @@ fn cwr_needs_ecn() {
     };
     assert!(config.validate().unwrap_err().to_string().contains("ecn_cwr"));
 }
+
+#[test]
+fn l4s_sends_new_data_as_ect_1() {
+    // RFC 9331 §4.1
+    for (l4s, codepoint) in [(None, Ecn::Ect0), (Some(true), Ecn::Ect1)] {
+        let config = AssociationConfig { l4s, ..config() };
+        let (mut net, a, _) = Net::established(1, &config);
+        send(&mut net, a, 10);
+        net.run_for(Span::from_secs(1));
+        let data: Vec<_> = net.wire.iter().filter(|sent| sent.has(ChunkType::DATA)).collect();
+        assert_eq!(data.len(), 10);
+        assert!(data.iter().all(|sent| sent.ecn == codepoint), "{l4s:?}");
+    }
+    let without_ecn = AssociationConfig {
+        l4s: Some(true),
+        ..AssociationConfig::default()
+    };
+    assert!(without_ecn.validate().is_err());
+    let prague = AssociationConfig {
+        scheme: whimbrel_control::Scheme::by_name("prague").expect("it is registered"),
+        ecn: Some(false),
+        ..AssociationConfig::default()
+    };
+    assert!(prague.validate().is_ok(), "without ECN the codepoint has no effect");
+}

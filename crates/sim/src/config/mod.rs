@@ -36,8 +36,8 @@ pub use self::routing::{AodvConfig, ChannelRouting, DsdvConfig, DsrConfig};
 pub use self::tcp::{TcpConfig, TcpEcn, TcpFlavour};
 pub use crate::loss::{ChunkKind, LossConfig};
 pub use crate::queue::{
-    AboveMax, CodelConfig, CongestionWarningConfig, FqCodelConfig, QueueConfig, QueueUnit, RedConfig, StepConfig,
-    WarningMark,
+    AboveMax, CodelConfig, CongestionWarningConfig, DualPi2Config, FqCodelConfig, QueueConfig, QueueUnit, RedConfig,
+    StepConfig, WarningMark,
 };
 
 /// Largest number of links in one network: each has its own subnet in 10.0.0.0/8.

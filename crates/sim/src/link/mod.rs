@@ -514,7 +514,7 @@ impl Direction {
                 size: packet.size,
                 entered: now,
                 seq,
-                capable: packet.ecn != Ecn::NotEct,
+                ecn: packet.ecn,
             },
         );
         let waiting = scheduler.waiting();
@@ -542,10 +542,12 @@ impl Direction {
         leaving.map(|leaving| (leaving.waiting, leaving.mark))
     }
 
-    /// Returns the packets that the last departure dropped.
-    pub(crate) fn dropped(&self) -> &[Waiting] {
+    /// Returns the packets that the last departure dropped, and why.
+    pub(crate) fn dropped(&self) -> (&[Waiting], DropCause) {
         let scheduler = self.extras.as_ref().and_then(|extras| extras.scheduler.as_deref());
-        scheduler.map_or(&[], Scheduler::dropped)
+        scheduler.map_or((&[], DropCause::QueueFull), |scheduler| {
+            (scheduler.dropped(), scheduler.drop_cause())
+        })
     }
 
     /// Sends a packet that its queue has selected. Returns what is needed for its arrival, and when the transmitter is free again.

@@ -180,9 +180,10 @@ impl Network {
     /// Handles a free transmitter: its queue, which decides at departures, sends the next packet.
     pub(crate) fn depart(&mut self, now: Time, direction: DirectionId, observer: &mut dyn Observer) {
         let next = self.directions[direction.index()].depart(now);
-        for index in 0..self.directions[direction.index()].dropped().len() {
-            let dropped = self.directions[direction.index()].dropped()[index].packet;
-            self.drop(now, dropped, DropCause::Codel, Some(direction), observer);
+        for index in 0..self.directions[direction.index()].dropped().0.len() {
+            let (dropped, cause) = self.directions[direction.index()].dropped();
+            let packet = dropped[index].packet;
+            self.drop(now, packet, cause, Some(direction), observer);
         }
         let Some((waiting, mark)) = next else { return };
         let packet = self.slab.get_mut(waiting.packet);

@@ -36,7 +36,10 @@ impl Active {
     /// Creates the rule of a queue, if it has more than a limit. `rate` is the transmitter's rate, or its mean.
     pub(crate) fn new(config: &QueueConfig, rate: Rate, rng: impl FnOnce() -> Rng) -> Option<Active> {
         match config {
-            QueueConfig::DropTail { .. } | QueueConfig::Codel(_) | QueueConfig::FqCodel(_) => None,
+            QueueConfig::DropTail { .. }
+            | QueueConfig::Codel(_)
+            | QueueConfig::FqCodel(_)
+            | QueueConfig::DualPi2(_) => None,
             QueueConfig::Step(step) => Some(Active {
                 average: Average::new(QueueUnit::Packets, 1.0, 1500, rate),
                 rule: Rule::Step {

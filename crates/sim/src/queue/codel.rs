@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use whimbrel_control::{Span, Time};
+use whimbrel_proto::Ecn;
 
 use crate::packet::PacketId;
 
@@ -13,8 +14,8 @@ pub(crate) struct Waiting {
     pub(crate) size: u32,
     pub(crate) entered: Time,
     pub(crate) seq: u64,
-    /// Whether it is ECN-capable.
-    pub(crate) capable: bool,
+    /// Its ECN bits.
+    pub(crate) ecn: Ecn,
 }
 
 /// A FIFO queue with its length in bytes.
@@ -34,6 +35,15 @@ impl Line {
         let first = self.packets.pop_front()?;
         self.bytes -= u64::from(first.size);
         Some(first)
+    }
+
+    /// Returns the packet at the head.
+    pub(crate) fn front(&self) -> Option<&Waiting> {
+        self.packets.front()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.packets.is_empty()
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -87,7 +97,7 @@ impl Codel {
         dropped: &mut Vec<Waiting>,
     ) -> Option<Leaving> {
         let (mut next, mut ok_to_drop) = self.take(now, line, rules);
-        let strikes_by_mark = |waiting: &Waiting| rules.ecn && waiting.capable;
+        let strikes_by_mark = |waiting: &Waiting| rules.ecn && waiting.ecn != Ecn::NotEct;
         if self.dropping {
             if !ok_to_drop {
                 self.dropping = false;
@@ -166,7 +176,7 @@ mod tests {
         Time::ZERO + Span::from_millis(n)
     }
 
-    fn line(packets: u64, entered: Time, capable: bool) -> Line {
+    fn line(packets: u64, entered: Time, ecn: Ecn) -> Line {
         let mut line = Line::default();
         for seq in 0..packets {
             line.push(Waiting {
@@ -174,7 +184,7 @@ mod tests {
                 size: 1500,
                 entered,
                 seq,
-                capable,
+                ecn,
             });
         }
         line
@@ -184,11 +194,11 @@ mod tests {
     fn drops_nothing_below_target_or_with_an_almost_empty_queue() {
         let mut codel = Codel::default();
         let mut dropped = Vec::new();
-        let mut short = line(100, ms(0), false);
+        let mut short = line(100, ms(0), Ecn::NotEct);
         for _ in 0..90 {
             assert!(codel.dequeue(ms(4), &mut short, &RULES, &mut dropped).is_some());
         }
-        let mut last = line(2, ms(0), false);
+        let mut last = line(2, ms(0), Ecn::NotEct);
         assert!(codel.dequeue(ms(1000), &mut last, &RULES, &mut dropped).is_some());
         assert!(codel.dequeue(ms(2000), &mut last, &RULES, &mut dropped).is_some());
         assert_eq!(codel.dequeue(ms(3000), &mut last, &RULES, &mut dropped), None);
@@ -200,7 +210,7 @@ mod tests {
         // RFC 8289 §5.3: first after the delay has exceeded the target for an interval, then each time after interval /
         // sqrt(count).
         let mut codel = Codel::default();
-        let mut standing = line(10_000, ms(0), false);
+        let mut standing = line(10_000, ms(0), Ecn::NotEct);
         let mut dropped = Vec::new();
         let mut times = Vec::new();
         for at in 10..500 {
@@ -217,7 +227,7 @@ mod tests {
     #[test]
     fn capable_packets_are_marked_instead() {
         let mut codel = Codel::default();
-        let mut standing = line(10_000, ms(0), true);
+        let mut standing = line(10_000, ms(0), Ecn::Ect0);
         let mut dropped = Vec::new();
         let marked = (10..500).filter(|at| {
             let leaving = codel.dequeue(ms(*at), &mut standing, &RULES, &mut dropped);

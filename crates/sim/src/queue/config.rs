@@ -32,6 +32,8 @@ pub enum QueueConfig {
     Codel(CodelConfig),
     /// A queue for each flow, served in turn, each with controlled delay (RFC 8290).
     FqCodel(FqCodelConfig),
+    /// Two queues with coupled marking: L4S packets have a short delay, and both kinds of flows the same rate (RFC 9332).
+    DualPi2(DualPi2Config),
 }
 
 /// Unit of a queue's average and thresholds.
@@ -338,6 +340,81 @@ impl Default for FqCodelConfig {
     }
 }
 
+/// Two coupled queues (RFC 9332, appendix A): packets with ECT(1) or CE enter the low-latency queue, others the classic queue. A
+/// controller computes a base probability from the longer delay of both. Classic packets are marked (ECT(0)) or dropped with its square,
+/// L4S packets marked with its multiple. If that multiple reaches 1, packets of both queues are dropped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct DualPi2Config {
+    /// Limit of both queues together in packets, 1 to 10 000 000. Default: 10 000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10_000_000))]
+    pub packets: Option<u32>,
+    /// Limit of both queues together in bytes of IP packets, 1 or more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub bytes: Option<u64>,
+    /// Delay of the classic queue that the controller aims at, above 0 s. Default: 15 ms.
+    pub target: Span,
+    /// Time between two updates of the base probability, 100 us to 1 s. Default: 16 ms.
+    pub update: Span,
+    /// Gain of the difference between delay and target, per second of it, 0 to 100. Default: 0.16.
+    pub alpha: f64,
+    /// Gain of the change of the delay since the last update, per second of it, 0 to 100. Default: 3.2.
+    pub beta: f64,
+    /// Coupling factor k: L4S packets are marked with k times the base probability, 1 to 16. Default: 2, the same rate at the same
+    /// round-trip time.
+    pub coupling: f64,
+    /// Delay of an L4S packet above which it is marked whatever the base probability. Default: 1 ms.
+    pub threshold: Span,
+    /// The probability of these marks rises linearly to 1 over this range of the delay; 0 s is a step. Default: 0 s. RFC 9332 has a
+    /// ramp: `threshold` 800 us, `range` 400 us.
+    pub range: Span,
+    /// Share of the capacity that the classic queue has while both queues are filled, 0.01 to 0.5. Default: 0.1.
+    pub classic_share: f64,
+}
+
+impl DualPi2Config {
+    fn validate(&self) -> Result<(), ConfigError> {
+        limits(self.packets.or(Some(1)), self.bytes, "dual-pi2")?;
+        if self.target.is_zero() {
+            return Err(ConfigError::new("target", self.target, "a time above 0 s"));
+        }
+        if !(Span::from_micros(100)..=Span::from_secs(1)).contains(&self.update) {
+            return Err(ConfigError::new("update", self.update, "100 us to 1 s"));
+        }
+        for (field, value, low, high) in [
+            ("alpha", self.alpha, 0.0, 100.0),
+            ("beta", self.beta, 0.0, 100.0),
+            ("coupling", self.coupling, 1.0, 16.0),
+            ("classic_share", self.classic_share, 0.01, 0.5),
+        ] {
+            if !(low..=high).contains(&value) {
+                return Err(ConfigError::new(field, value, format!("{low} to {high}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Default for DualPi2Config {
+    /// Returns the values of Linux.
+    fn default() -> Self {
+        DualPi2Config {
+            packets: None,
+            bytes: None,
+            target: Span::from_millis(15),
+            update: Span::from_millis(16),
+            alpha: 0.16,
+            beta: 3.2,
+            coupling: 2.0,
+            threshold: default_step(),
+            range: Span::ZERO,
+            classic_share: 0.1,
+        }
+    }
+}
+
 fn default_step() -> Span {
     Span::from_millis(1)
 }
@@ -391,8 +468,9 @@ impl QueueConfig {
             | QueueConfig::Red(RedConfig { packets, bytes, .. })
             | QueueConfig::CongestionWarning(CongestionWarningConfig { packets, bytes, .. })
             | QueueConfig::Step(StepConfig { packets, bytes, .. }) => (*packets, *bytes),
-            QueueConfig::Codel(codel) => codel_limits(codel, 1000),
-            QueueConfig::FqCodel(fq) => codel_limits(&fq.codel(), 10_240),
+            QueueConfig::Codel(codel) => default_limit(codel.packets, codel.bytes, 1000),
+            QueueConfig::FqCodel(fq) => default_limit(fq.packets, fq.bytes, 10_240),
+            QueueConfig::DualPi2(dual) => default_limit(dual.packets, dual.bytes, 10_000),
         }
     }
 
@@ -412,6 +490,7 @@ impl QueueConfig {
             }
             QueueConfig::Step(step) => limits(step.packets, step.bytes, "step"),
             QueueConfig::Codel(codel) => codel.validate("codel"),
+            QueueConfig::DualPi2(dual) => dual.validate(),
             QueueConfig::FqCodel(fq) => {
                 if !(1..=65_535).contains(&fq.quantum) {
                     return Err(ConfigError::new("quantum", fq.quantum, "1 to 65535 bytes"));
@@ -425,10 +504,10 @@ impl QueueConfig {
     }
 }
 
-/// Returns the given limits, or a limit of this number of packets.
-fn codel_limits(codel: &CodelConfig, packets: u32) -> (Option<u32>, Option<u64>) {
-    let unlimited = codel.packets.is_none() && codel.bytes.is_none();
-    (codel.packets.or(unlimited.then_some(packets)), codel.bytes)
+/// Returns the given limits, or a limit of `default` packets.
+fn default_limit(packets: Option<u32>, bytes: Option<u64>, default: u32) -> (Option<u32>, Option<u64>) {
+    let unlimited = packets.is_none() && bytes.is_none();
+    (packets.or(unlimited.then_some(default)), bytes)
 }
 
 fn limits(packets: Option<u32>, bytes: Option<u64>, kind: &str) -> Result<(), ConfigError> {

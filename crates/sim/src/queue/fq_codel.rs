@@ -112,6 +112,7 @@ impl FqCodel {
 #[cfg(test)]
 mod tests {
     use whimbrel_control::Span;
+    use whimbrel_proto::Ecn;
 
     use super::*;
 
@@ -128,7 +129,7 @@ mod tests {
             size,
             entered: Time::ZERO,
             seq: packet.into(),
-            capable: false,
+            ecn: Ecn::NotEct,
         }
     }
 

@@ -5,6 +5,7 @@ mod average;
 mod codel;
 mod config;
 mod drop_tail;
+mod dual_pi2;
 mod fq_codel;
 mod red;
 mod scheduler;
@@ -12,8 +13,8 @@ mod scheduler;
 pub(crate) use self::active::{Active, Advice};
 pub(crate) use self::codel::Waiting;
 pub use self::config::{
-    AboveMax, CodelConfig, CongestionWarningConfig, FqCodelConfig, QueueConfig, QueueUnit, RedConfig, StepConfig,
-    WarningMark,
+    AboveMax, CodelConfig, CongestionWarningConfig, DualPi2Config, FqCodelConfig, QueueConfig, QueueUnit, RedConfig,
+    StepConfig, WarningMark,
 };
 pub(crate) use self::drop_tail::{DropTail, Occupancy};
 pub(crate) use self::scheduler::Scheduler;

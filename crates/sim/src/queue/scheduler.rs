@@ -4,8 +4,10 @@ use whimbrel_control::Time;
 
 use super::codel::{Codel, CodelRules, Leaving, Line, Waiting};
 use super::config::CodelConfig;
+use super::dual_pi2::DualPi2;
 use super::fq_codel::FqCodel;
 use super::{DropTail, Occupancy, QueueConfig};
+use crate::ledger::DropCause;
 
 /// A queue whose packets wait here until the transmitter is free.
 #[derive(Clone, Debug)]
@@ -24,6 +26,7 @@ pub(crate) struct Scheduler {
 enum Discipline {
     Codel(Line, Codel),
     FqCodel(FqCodel),
+    DualPi2(Box<DualPi2>),
 }
 
 impl Scheduler {
@@ -34,6 +37,10 @@ impl Scheduler {
             QueueConfig::FqCodel(fq) => (
                 fq.codel().rules(),
                 Discipline::FqCodel(FqCodel::new(fq.queues, fq.quantum)),
+            ),
+            QueueConfig::DualPi2(dual) => (
+                CodelConfig::default().rules(),
+                Discipline::DualPi2(Box::new(DualPi2::new(dual.clone()))),
             ),
             QueueConfig::DropTail { .. }
             | QueueConfig::Red(_)
@@ -54,9 +61,13 @@ impl Scheduler {
     pub(crate) fn enqueue(&mut self, hash: u64, waiting: Waiting) -> Option<Waiting> {
         let has_room = self.limit.admits(self.waiting, waiting.size);
         let refused = match &mut self.discipline {
-            Discipline::Codel(..) if !has_room => return Some(waiting),
+            Discipline::Codel(..) | Discipline::DualPi2(_) if !has_room => return Some(waiting),
             Discipline::Codel(line, _) => {
                 line.push(waiting);
+                None
+            }
+            Discipline::DualPi2(queues) => {
+                queues.enqueue(waiting);
                 None
             }
             Discipline::FqCodel(queue) => {
@@ -87,6 +98,7 @@ impl Scheduler {
         let leaving = match &mut self.discipline {
             Discipline::Codel(line, codel) => codel.dequeue(now, line, &self.rules, &mut self.dropped),
             Discipline::FqCodel(queue) => queue.dequeue(now, &self.rules, &mut self.dropped),
+            Discipline::DualPi2(queues) => queues.dequeue(now, &mut self.dropped),
         };
         for index in 0..self.dropped.len() {
             let waiting = self.dropped[index];
@@ -96,6 +108,14 @@ impl Scheduler {
             self.discount(&leaving.waiting);
         }
         leaving
+    }
+
+    /// Returns the cause of the drops of its rule.
+    pub(crate) fn drop_cause(&self) -> DropCause {
+        match self.discipline {
+            Discipline::Codel(..) | Discipline::FqCodel(_) => DropCause::Codel,
+            Discipline::DualPi2(_) => DropCause::DualPi2,
+        }
     }
 
     /// Returns the packets that the last departure dropped.
@@ -119,6 +139,11 @@ impl Scheduler {
                 debug_assert_eq!(queue.len(), self.waiting.packets as usize, "counted in two places");
                 let all = queue.iter().copied().collect();
                 queue.clear();
+                all
+            }
+            Discipline::DualPi2(queues) => {
+                let all = queues.iter().copied().collect();
+                queues.clear();
                 all
             }
         };

@@ -84,6 +84,8 @@ pub(crate) struct TcpSender {
     config: TcpConfig,
     rules: Recovery,
     ecn: TcpEcn,
+    /// The codepoint of ECN-capable segments.
+    codepoint: Ecn,
     eci: bool,
     pacing: bool,
     count_acks: bool,
@@ -166,6 +168,15 @@ pub(crate) struct TcpSender {
     window_stats: Option<AssociationStats>,
 }
 
+/// Returns the codepoint of ECN-capable segments. ECT(1) requires feedback of the extent of marks (RFC 9331 §4.2).
+fn codepoint(config: &TcpConfig, parts: &SchemeParts) -> Ecn {
+    if parts.l4s && config.resolved_ecn() == TcpEcn::Accurate {
+        Ecn::Ect1
+    } else {
+        Ecn::Ect0
+    }
+}
+
 /// Returns the congestion control of a connection.
 fn controller(config: &TcpConfig, parts: &SchemeParts, segment_bytes: u32, truth: &Arc<Truth>) -> Controller {
     let unit = u64::from(segment_bytes);
@@ -202,6 +213,7 @@ impl TcpSender {
             agent,
             rules: parts.recovery,
             ecn: config.resolved_ecn(),
+            codepoint: codepoint(config, &parts),
             eci: parts.eci,
             pacing: parts.pacing,
             count_acks: config.count_acks,

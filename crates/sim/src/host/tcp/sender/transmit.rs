@@ -269,7 +269,7 @@ impl TcpSender {
         let mut ecn = Ecn::NotEct;
         // RFC 3168 §6.1.5: retransmissions are not ECN-capable.
         if self.agreed.ecn && !again {
-            ecn = Ecn::Ect0;
+            ecn = self.codepoint;
             if self.send_cwr {
                 self.send_cwr = false;
                 self.stats.cwr_sent += 1;
