@@ -17,7 +17,6 @@ use whimbrel_control::{Scheme, SchemeParts, Span, Time};
 
 pub use auth::AuthConfig;
 pub use endpoint::{EndpointConfig, MAX_ADDRESSES};
-use preset::Rules;
 pub use preset::{HeartbeatTimer, Preset, RuleChanges};
 pub(crate) use resolved::Resolved;
 pub use shared::SharedConfig;

@@ -1,10 +1,6 @@
 //! Presets: which edition of the standard, or which other implementation, sets the rules that differ between them.
 
-use whimbrel_control::Span;
-use whimbrel_control::multipath::RetransmitPath;
 use whimbrel_control::window::GrowthRule;
-
-use super::AssociationConfig;
 
 /// The edition of the standard, or the implementation, whose rules apply where they differ. Single rules can be overridden.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -115,7 +111,7 @@ impl Default for Rules {
 }
 
 impl Preset {
-    fn rules(self) -> Rules {
+    pub(super) fn rules(self) -> Rules {
         let growth = match self {
             Preset::Rfc9260 => GrowthRule::EveryAck,
             Preset::Rfc4960 | Preset::Rfc2960 => GrowthRule::CumulativeAdvance,
@@ -137,71 +133,7 @@ impl Preset {
         }
     }
 
-    fn follows_an_rfc(self) -> bool {
+    pub(super) fn follows_an_rfc(self) -> bool {
         self != Preset::Ns2
-    }
-}
-
-impl AssociationConfig {
-    /// Returns RTO.Initial: the configured value, or else the preset's.
-    pub fn resolved_rto_initial(&self) -> Span {
-        self.rto_initial.unwrap_or(match self.preset {
-            Preset::Rfc9260 => Span::from_secs(1),
-            Preset::Rfc4960 | Preset::Rfc2960 | Preset::Ns2 => Span::from_secs(3),
-        })
-    }
-
-    /// Returns the number of missing reports that trigger a fast retransmit: the configured value, or else the
-    /// scheme's, or else the preset's.
-    pub fn resolved_missing_reports(&self) -> u32 {
-        let of_scheme = || self.scheme.parts().missing_reports.map(u32::from);
-        self.missing_reports.or_else(of_scheme).unwrap_or(match self.preset {
-            Preset::Rfc9260 | Preset::Rfc4960 | Preset::Ns2 => 3,
-            Preset::Rfc2960 => 4,
-        })
-    }
-
-    /// Returns the path of retransmissions. If neither the configuration nor the scheme sets one, `ns2` uses an
-    /// alternate path, as ns-2 does with its default `rtxToAlt_` = 1.
-    pub(super) fn resolved_retransmit_path(&self, by_scheme: RetransmitPath) -> RetransmitPath {
-        let preset = match self.preset {
-            Preset::Ns2 if by_scheme == RetransmitPath::default() => RetransmitPath::Alternate,
-            _ => by_scheme,
-        };
-        self.retransmit_path.unwrap_or(preset)
-    }
-
-    /// Returns the initial ssthresh in bytes, or `None` if it is arbitrarily high.
-    pub(crate) fn initial_ssthresh(&self) -> Option<u64> {
-        let preset = (!self.preset.follows_an_rfc()).then_some(65_536);
-        self.rules.initial_ssthresh.or(preset).map(u64::from)
-    }
-
-    pub(crate) fn sack_on_closed_gap(&self) -> bool {
-        self.rules.sack_on_closed_gap.unwrap_or(self.preset.follows_an_rfc())
-    }
-
-    pub(crate) fn window_updates(&self) -> bool {
-        self.rules.window_updates.unwrap_or(self.preset.follows_an_rfc())
-    }
-
-    /// Returns the preset's rules with the configured overrides applied.
-    pub(crate) fn resolved_rules(&self) -> Rules {
-        let (base, changes) = (self.preset.rules(), &self.rules);
-        Rules {
-            growth: changes.growth.unwrap_or(base.growth),
-            fast_retransmit_in_recovery: changes
-                .fast_retransmit_in_recovery
-                .unwrap_or(base.fast_retransmit_in_recovery),
-            new_data_begins_recovery: changes
-                .new_data_begins_recovery
-                .unwrap_or(base.new_data_begins_recovery),
-            growth_in_recovery: changes.growth_in_recovery.unwrap_or(base.growth_in_recovery),
-            timeout_ends_recovery: changes.timeout_ends_recovery.unwrap_or(base.timeout_ends_recovery),
-            repeated_timeout_lowers_ssthresh: changes
-                .repeated_timeout_lowers_ssthresh
-                .unwrap_or(base.repeated_timeout_lowers_ssthresh),
-            heartbeat_timer: changes.heartbeat_timer.unwrap_or(base.heartbeat_timer),
-        }
     }
 }
