@@ -1,21 +1,14 @@
-//! Limits on the associations that peers may open, in total and from one address, and the choice of the association
-//! that is aborted in favour of a new one.
-//!
-//! RFC 9260 §5.1: if local resources do not suffice for an association, the endpoint replies with ABORT. An accepted
-//! association that has not delivered a message has a lower priority than a new one: it may be one of thousands of
-//! handshakes by a peer that never sends data. With
-//! [`EndpointConfig::first_message_timeout`](crate::EndpointConfig::first_message_timeout), the oldest of them is
-//! aborted.
+//! The counts behind the limits on associations and replies: how many associations peers have opened, in total and from one address,
+//! and how many packets that belong to no association have arrived from an address. `admission.rs` applies the limits.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr};
 
-use super::Endpoint;
+use whimbrel_control::Time;
+
 use super::small_map::SmallMap;
 use crate::AssocId;
-use crate::association::Association;
-use whimbrel_control::Time;
 
 /// Stale entries that a queue may hold before it is cleaned up.
 const SLACK: usize = 64;
@@ -50,7 +43,7 @@ struct Held {
 }
 
 impl Accepted {
-    fn count(&self, holder: Holder) -> usize {
+    pub(super) fn count(&self, holder: Holder) -> usize {
         self.holders.get(&holder).map_or(0, |held| held.count)
     }
 
@@ -76,7 +69,7 @@ impl Accepted {
 
     /// Returns the oldest silent association, of all holders or of one. `is_silent` reports whether an association is
     /// still silent; entries at the front that are not are dropped. The amortized cost of a call is constant.
-    fn oldest(&mut self, holder: Option<Holder>, is_silent: impl Fn(AssocId) -> bool) -> Option<AssocId> {
+    pub(super) fn oldest(&mut self, holder: Option<Holder>, is_silent: impl Fn(AssocId) -> bool) -> Option<AssocId> {
         let queue = match holder {
             Some(holder) => &mut self.holders.get_mut(&holder)?.silent,
             None => &mut self.silent,
@@ -91,7 +84,7 @@ impl Accepted {
     }
 
     /// Keeps the queues' lengths proportional to the number of associations.
-    fn clean_up(&mut self, holder: Holder, live: usize, is_silent: impl Fn(AssocId) -> bool) {
+    pub(super) fn clean_up(&mut self, holder: Holder, live: usize, is_silent: impl Fn(AssocId) -> bool) {
         if self.silent.len() > 2 * live + SLACK {
             self.silent.retain(|id| is_silent(*id));
         }
@@ -143,82 +136,6 @@ impl UnassociatedLimit {
         let count = &mut self.counts[hasher.finish() as usize % COUNTERS];
         *count = count.saturating_add(1);
         *count <= limit
-    }
-}
-
-impl Endpoint {
-    /// Returns the association to abort so that a peer at `ip` can open one, if that is necessary.
-    ///
-    /// # Errors
-    /// Returns the name of the limit if no association can be aborted.
-    fn association_to_abort(&mut self, ip: IpAddr) -> Result<Option<AssocId>, &'static str> {
-        let holder = Holder::of(ip);
-        let (table, accepted) = (&self.table, &mut self.accepted);
-        let is_silent = |id| table.get(id).is_some_and(Association::is_silent);
-        if accepted.count(holder) >= self.config.max_associations_per_address {
-            let oldest = accepted.oldest(Some(holder), is_silent);
-            return oldest.map(Some).ok_or("associations of one address");
-        }
-        if table.live() >= self.config.max_associations {
-            let oldest = accepted.oldest(None, is_silent);
-            return oldest.map(Some).ok_or("number of associations");
-        }
-        Ok(None)
-    }
-
-    /// Returns whether a peer at `ip` may open an association.
-    // [9260:5.1-15]
-    pub(super) fn has_room(&mut self, ip: IpAddr) -> bool {
-        self.association_to_abort(ip).is_ok()
-    }
-
-    /// Makes room for an association of a peer at `ip`, whose address is verified. Returns false if that is not
-    /// possible.
-    pub(super) fn make_room(&mut self, now: Time, ip: IpAddr) -> bool {
-        match self.association_to_abort(ip) {
-            Err(_) => false,
-            Ok(None) => true,
-            Ok(Some(id)) => {
-                self.with(id, now, |association, ctx| {
-                    association.abort_for_resources(ctx, "associations without a message");
-                });
-                true
-            }
-        }
-    }
-
-    /// Counts an association that a peer at `ip` has opened.
-    pub(super) fn count_accepted(&mut self, id: AssocId, ip: IpAddr) {
-        let holder = Holder::of(ip);
-        let table = &mut self.table;
-        table.set_holder(id, holder);
-        let is_silent = |id| table.get(id).is_some_and(Association::is_silent);
-        self.accepted.insert(holder, id, is_silent(id));
-        self.accepted.clean_up(holder, table.live(), is_silent);
-    }
-
-    /// Releases the memory reserved for future data in all associations. Data that users have not read is kept.
-    pub fn release_memory(&mut self) {
-        for index in 0..self.table.places() {
-            if let Some(association) = self.table.at_mut(index) {
-                association.release_receive_memory();
-                self.table.note_receive_memory(index);
-            }
-        }
-    }
-
-    /// Aborts an association to free resources for others (ABORT with the cause Out of Resource). Data that its user
-    /// has not read is dropped.
-    pub fn abort_for_resources(&mut self, now: Time, id: AssocId) {
-        self.with(id, now, |association, ctx| {
-            association.abort_for_resources(ctx, "memory")
-        });
-    }
-
-    /// Returns the memory in bytes that received data uses in all associations: unread messages, incomplete messages,
-    /// and buffers reserved for future data.
-    pub fn receive_memory(&self) -> usize {
-        self.table.receive_memory()
     }
 }
 

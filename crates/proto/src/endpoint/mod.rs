@@ -1,5 +1,6 @@
 //! An endpoint: one SCTP port with its addresses and all its associations.
 
+mod admission;
 mod cookie;
 mod deadlines;
 mod dispatch;
