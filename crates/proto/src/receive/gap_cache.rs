@@ -3,7 +3,8 @@
 
 use whimbrel_wire::Tsn;
 
-use super::write_sack::MAX_OFFSET;
+/// The largest offset of a Gap Ack Block.
+pub(super) const MAX_OFFSET: u32 = 65_535;
 
 /// A Gap Ack Block in bytes.
 const BLOCK: usize = 4;

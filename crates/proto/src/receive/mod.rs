@@ -9,6 +9,7 @@
 //! [`ReceiverConfig`] bounds the memory that a peer can use: `memory_limit` and one chunk, a TSN map of at most
 //! `max_tsn_window` entries, and 8 bytes for each inbound stream used.
 
+mod components;
 mod gap_cache;
 mod new_gaps;
 mod reassembly;
@@ -21,13 +22,11 @@ mod write_sack;
 use whimbrel_control::Span;
 use whimbrel_wire::{Data, Tsn};
 
+use components::{Neighbour, Partial, ReadyList, SackState, Tail, Window};
 use new_gaps::NewGapsState;
-use reassembly::{Partial, ReadyList, Tail};
 use store::Store;
 use streams::Streams;
 use tsn_map::{Slot, TsnMap};
-use window::Window;
-use write_sack::SackState;
 
 pub(crate) use new_gaps::NewGapsHeader;
 pub(crate) use store::CHUNK_OVERHEAD;
@@ -186,20 +185,6 @@ pub(crate) struct Receiver {
     /// Present only if SACKs report only new changes.
     new_gaps: Option<Box<NewGapsState>>,
     stats: ReceiverStats,
-}
-
-/// The state of a TSN next to a chunk that has arrived.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Neighbour {
-    Missing,
-    /// A message begins or ends between the two TSNs.
-    Boundary,
-    /// The TSN belongs to the same message; this fragment holds it.
-    Held(u32),
-    /// The TSN belongs to the same message, whose part up to here has been delivered to the reader.
-    Delivered,
-    /// The TSN belongs to the same message, which is discarded because its stream does not exist.
-    Discarded,
 }
 
 impl Receiver {

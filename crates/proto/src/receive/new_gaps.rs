@@ -6,7 +6,7 @@
 
 use whimbrel_wire::Tsn;
 
-use super::write_sack::MAX_OFFSET;
+use super::gap_cache::MAX_OFFSET;
 
 /// Number of SACKs that report an arrival.
 const REPEATS: usize = 3;

@@ -6,61 +6,11 @@
 
 use whimbrel_wire::{Data, Payload, Ssn, Tsn};
 
+use super::components::{Neighbour, Partial, Tail};
 use super::store::{NONE, Stage};
 use super::tsn_map::Slot;
-use super::{DataOutcome, Neighbour, Receiver};
+use super::{DataOutcome, Receiver};
 use crate::Received;
-
-/// What follows the chunk at the cumulative TSN.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Tail {
-    /// A message boundary: the chunk ends a message, or nothing has been received.
-    Boundary,
-    /// The message continues; the fragment is held.
-    Held(u32),
-    /// The message continues; the part up to here has been delivered to the reader.
-    Delivered,
-    /// The message continues, on a stream that does not exist.
-    Discarded,
-}
-
-/// A message that has been delivered to the reader in part. There is at most one: its fragments end at the cumulative
-/// TSN.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Partial {
-    pub(super) stream: u16,
-    ssn: Ssn,
-    ppid: u32,
-    unordered: bool,
-    /// The rest of the message that has arrived since, or `NONE`.
-    head: u32,
-    /// Bytes of the message delivered to the reader, saturating.
-    delivered: u32,
-    /// The end of the message has arrived.
-    ended: bool,
-}
-
-impl Partial {
-    pub(super) fn is_of_one_message_with(&self, data: &Data<'_>) -> bool {
-        self.stream == data.stream
-            && self.unordered == data.unordered
-            && self.ppid == data.ppid
-            && (data.unordered || self.ssn == data.ssn)
-    }
-}
-
-/// Complete messages in the order in which they became ready, linked through `Fragment::other` of their heads.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ReadyList {
-    head: u32,
-    tail: u32,
-}
-
-impl Default for ReadyList {
-    fn default() -> Self {
-        ReadyList { head: NONE, tail: NONE }
-    }
-}
 
 impl Receiver {
     /// Keeps a chunk that has been checked and admitted.

@@ -4,39 +4,8 @@
 use whimbrel_wire::Tsn;
 
 use super::Receiver;
+use super::components::Tail;
 use super::store::{NONE, Stage, charge};
-
-/// `accepted` and `right_edge` count the payload bytes accepted since the association began, less those dropped.
-#[derive(Debug)]
-pub(super) struct Window {
-    /// Bytes accepted; with a two-level buffer, only those in order.
-    accepted: u64,
-    /// Bytes that the receiver has promised to accept: the right edge, which never moves back.
-    right_edge: u64,
-    /// No fragment that could be dropped has a higher TSN. Valid only if there is a gap.
-    pub(super) highest_held: Tsn,
-    /// With a two-level buffer: bytes held above a gap, at most the size of both levels. Otherwise zero.
-    pub(super) beyond: u32,
-    /// More was promised than the buffer has now, because the buffer was made smaller.
-    outdated: bool,
-}
-
-impl Window {
-    pub(super) fn new(recv_buffer: u32, cumulative: Tsn) -> Self {
-        Window {
-            accepted: 0,
-            beyond: 0,
-            outdated: false,
-            right_edge: recv_buffer.into(),
-            highest_held: cumulative,
-        }
-    }
-
-    /// Returns the part of the advertised window that is left.
-    fn promised(&self) -> usize {
-        self.right_edge.saturating_sub(self.accepted) as usize
-    }
-}
 
 impl Receiver {
     /// Returns the bytes that could still be held: space in the buffer, or in memory if tiny chunks have used that up
@@ -185,7 +154,7 @@ impl Receiver {
         if has_room {
             return true;
         }
-        if tsn == self.cumulative.next() && self.tail == super::Tail::Delivered {
+        if tsn == self.cumulative.next() && self.tail == Tail::Delivered {
             // The reader waits for the rest of this message, and may receive no other message before.
             return true;
         }

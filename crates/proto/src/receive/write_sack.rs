@@ -3,7 +3,7 @@
 use whimbrel_control::Time;
 use whimbrel_wire::{MAX_PACKETS_TOLD, Tsn};
 
-use super::gap_cache::GapCache;
+use super::gap_cache::MAX_OFFSET;
 use super::{NewGapsHeader, Receiver};
 use crate::config::NEVER;
 
@@ -11,65 +11,6 @@ use crate::config::NEVER;
 const SACK_HEADER: usize = 16;
 /// A Gap Ack Block or a duplicate TSN, in bytes.
 const SACK_ENTRY: usize = 4;
-
-/// The largest offset of a Gap Ack Block.
-pub(super) const MAX_OFFSET: u32 = 65_535;
-
-/// The state of acknowledgement.
-#[derive(Debug, Default)]
-pub(super) struct SackState {
-    due: bool,
-    /// A SACK has been sent.
-    began: bool,
-    /// When a delayed SACK is due; [`NEVER`] without one.
-    deadline: Time,
-    /// Packets with DATA since the last SACK.
-    packets: u32,
-    /// The path on which the last of these packets arrived.
-    path: u8,
-    /// The path of a packet that brought only duplicates while data from another path waits to be acknowledged, or of any such packet if
-    /// each path is acknowledged on its own. The SACK for it is sent on this path. It does not change when the other packets are
-    /// acknowledged.
-    aside: Option<u8>,
-    /// There was a gap after the last packet with DATA.
-    had_gap: bool,
-    pub(super) packet: PacketSummary,
-    /// None before the first gap or duplicate, and while idle.
-    pub(super) lists: Option<Box<SackLists>>,
-}
-
-/// The lists in a SACK.
-#[derive(Debug, Default)]
-pub(super) struct SackLists {
-    /// Duplicate TSNs since the last SACK.
-    pub(super) duplicates: Vec<Tsn>,
-    /// The blocks of the last SACK.
-    pub(super) gaps: GapCache,
-}
-
-impl SackLists {
-    pub(super) fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + self.duplicates.capacity() * size_of::<Tsn>() + self.gaps.heap_bytes()
-    }
-}
-
-impl SackState {
-    pub(super) fn new() -> Self {
-        SackState {
-            deadline: NEVER,
-            ..SackState::default()
-        }
-    }
-}
-
-/// Summary of the DATA chunks of the current packet.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PacketSummary {
-    pub(super) new: bool,
-    pub(super) duplicate: bool,
-    pub(super) dropped: bool,
-    pub(super) immediate: bool,
-}
 
 /// The fixed fields of a SACK chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

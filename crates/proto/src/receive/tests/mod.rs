@@ -9,7 +9,8 @@ mod order;
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_wire::{Data, Payload, Ssn, Tsn};
 
-use super::{DataOutcome, Receiver, ReceiverConfig, Tail};
+use super::components::Tail;
+use super::{DataOutcome, Receiver, ReceiverConfig};
 use crate::Received;
 
 const NOW: Time = Time::from_nanos(5_000_000_000);

@@ -1,0 +1,161 @@
+//! The components of a receiver that several of its procedures share.
+
+use whimbrel_control::Time;
+use whimbrel_wire::{Data, Ssn, Tsn};
+
+use super::gap_cache::GapCache;
+use super::store::NONE;
+use crate::config::NEVER;
+
+/// What follows the chunk at the cumulative TSN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Tail {
+    /// A message boundary: the chunk ends a message, or nothing has been received.
+    Boundary,
+    /// The message continues; the fragment is held.
+    Held(u32),
+    /// The message continues; the part up to here has been delivered to the reader.
+    Delivered,
+    /// The message continues, on a stream that does not exist.
+    Discarded,
+}
+
+/// A message that has been delivered to the reader in part. There is at most one: its fragments end at the cumulative
+/// TSN.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Partial {
+    pub(super) stream: u16,
+    pub(super) ssn: Ssn,
+    pub(super) ppid: u32,
+    pub(super) unordered: bool,
+    /// The rest of the message that has arrived since, or `NONE`.
+    pub(super) head: u32,
+    /// Bytes of the message delivered to the reader, saturating.
+    pub(super) delivered: u32,
+    /// The end of the message has arrived.
+    pub(super) ended: bool,
+}
+
+impl Partial {
+    pub(super) fn is_of_one_message_with(&self, data: &Data<'_>) -> bool {
+        self.stream == data.stream
+            && self.unordered == data.unordered
+            && self.ppid == data.ppid
+            && (data.unordered || self.ssn == data.ssn)
+    }
+}
+
+/// Complete messages in the order in which they became ready, linked through `Fragment::other` of their heads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadyList {
+    pub(super) head: u32,
+    pub(super) tail: u32,
+}
+
+impl Default for ReadyList {
+    fn default() -> Self {
+        ReadyList { head: NONE, tail: NONE }
+    }
+}
+
+/// The state of a TSN next to a chunk that has arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Neighbour {
+    Missing,
+    /// A message begins or ends between the two TSNs.
+    Boundary,
+    /// The TSN belongs to the same message; this fragment holds it.
+    Held(u32),
+    /// The TSN belongs to the same message, whose part up to here has been delivered to the reader.
+    Delivered,
+    /// The TSN belongs to the same message, which is discarded because its stream does not exist.
+    Discarded,
+}
+
+/// `accepted` and `right_edge` count the payload bytes accepted since the association began, less those dropped.
+#[derive(Debug)]
+pub(super) struct Window {
+    /// Bytes accepted; with a two-level buffer, only those in order.
+    pub(super) accepted: u64,
+    /// Bytes that the receiver has promised to accept: the right edge, which never moves back.
+    pub(super) right_edge: u64,
+    /// No fragment that could be dropped has a higher TSN. Valid only if there is a gap.
+    pub(super) highest_held: Tsn,
+    /// With a two-level buffer: bytes held above a gap, at most the size of both levels. Otherwise zero.
+    pub(super) beyond: u32,
+    /// More was promised than the buffer has now, because the buffer was made smaller.
+    pub(super) outdated: bool,
+}
+
+impl Window {
+    pub(super) fn new(recv_buffer: u32, cumulative: Tsn) -> Self {
+        Window {
+            accepted: 0,
+            beyond: 0,
+            outdated: false,
+            right_edge: recv_buffer.into(),
+            highest_held: cumulative,
+        }
+    }
+
+    /// Returns the part of the advertised window that is left.
+    pub(super) fn promised(&self) -> usize {
+        self.right_edge.saturating_sub(self.accepted) as usize
+    }
+}
+
+/// The state of acknowledgement.
+#[derive(Debug, Default)]
+pub(super) struct SackState {
+    pub(super) due: bool,
+    /// A SACK has been sent.
+    pub(super) began: bool,
+    /// When a delayed SACK is due; [`NEVER`] without one.
+    pub(super) deadline: Time,
+    /// Packets with DATA since the last SACK.
+    pub(super) packets: u32,
+    /// The path on which the last of these packets arrived.
+    pub(super) path: u8,
+    /// The path of a packet that brought only duplicates while data from another path waits to be acknowledged, or of any such packet if
+    /// each path is acknowledged on its own. The SACK for it is sent on this path. It does not change when the other packets are
+    /// acknowledged.
+    pub(super) aside: Option<u8>,
+    /// There was a gap after the last packet with DATA.
+    pub(super) had_gap: bool,
+    pub(super) packet: PacketSummary,
+    /// None before the first gap or duplicate, and while idle.
+    pub(super) lists: Option<Box<SackLists>>,
+}
+
+/// The lists in a SACK.
+#[derive(Debug, Default)]
+pub(super) struct SackLists {
+    /// Duplicate TSNs since the last SACK.
+    pub(super) duplicates: Vec<Tsn>,
+    /// The blocks of the last SACK.
+    pub(super) gaps: GapCache,
+}
+
+impl SackLists {
+    pub(super) fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + self.duplicates.capacity() * size_of::<Tsn>() + self.gaps.heap_bytes()
+    }
+}
+
+impl SackState {
+    pub(super) fn new() -> Self {
+        SackState {
+            deadline: NEVER,
+            ..SackState::default()
+        }
+    }
+}
+
+/// Summary of the DATA chunks of the current packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct PacketSummary {
+    pub(super) new: bool,
+    pub(super) duplicate: bool,
+    pub(super) dropped: bool,
+    pub(super) immediate: bool,
+}
