@@ -7,13 +7,13 @@
 //!
 //! | field | written by |
 //! |---|---|
-//! | `slots`, `base` | `push`, `pop` (called by `process_sack.rs`); single slots by `process_sack.rs`, `gap_blocks.rs`, `lost.rs`, `copies.rs` |
-//! | `data_in_flight`; `bytes`, `chunks`, `earliest` of a path | `add_flight`, `remove_flight`, `advance_earliest`, `take_out_unreported`, `copies.rs` |
-//! | `data_held`; `held` of a path | `push`, `pop`, `free`; when a chunk changes its path: `lost.rs`, `copies.rs` |
-//! | `reported` | `gap_blocks.rs` |
-//! | `suspects`, `scanned` | `process_sack.rs`; `suspects` also by `gap_blocks.rs` (reneging) and `lost.rs` (a retransmission) |
+//! | `slots`, `base` | `push`, `pop` (called by `process_sack.rs`); single slots by `process_sack.rs`, `lost.rs`, `process_copies.rs` |
+//! | `data_in_flight`; `bytes`, `chunks`, `earliest` of a path | `add_flight`, `remove_flight`, `advance_earliest`, `take_out_unreported`, `process_copies.rs` |
+//! | `data_held`; `held` of a path | `push`, `pop`, `free`; when a chunk changes its path: `lost.rs`, `process_copies.rs` |
+//! | `reported`, `scanned` | `process_sack.rs` |
+//! | `suspects` | `process_sack.rs`; `lost.rs` (a retransmission) |
 //! | `lost`, `resent` | `lost.rs`; `process_sack.rs` empties `resent` |
-//! | `acks` | `start_acks`, `process_sack.rs`, `copies.rs` |
+//! | `acks` | `start_acks`, `process_sack.rs`, `process_paths.rs`, `process_copies.rs` |
 //! | `sequences`, `copies` | `path_sequence.rs`, `copies.rs`, called from all files |
 //! | `ordered` | `push`, `pop`, `ordered_messages` |
 
@@ -24,11 +24,11 @@ use whimbrel_control::{Seq, Time};
 use whimbrel_wire::{Data, Tsn};
 
 use super::copies::Copies;
-use super::gap_blocks::Reported;
 use super::ordered::OrderedMessages;
-use super::path_ack::{PathAck, SackReport};
 use super::path_sequence::{ChunkState, PathSequences};
 use super::queue::Fragment;
+use super::report::{PathAck, SackReport};
+use super::reported::Reported;
 use super::slot::{Fate, Slot};
 use crate::PathId;
 use crate::message::MessagePayload;

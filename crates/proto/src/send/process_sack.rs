@@ -1,123 +1,20 @@
 //! Processes a received SACK: newly acknowledged and newly missing chunks.
 //!
 //! RFC 9260 §6.2.1 and §7.2.4. The cost depends only on the changes since the previous SACK: Gap Ack Blocks are compared with those of
-//! the previous SACK (`gap_blocks.rs`), and missing reports are counted only for the few chunks that they can still declare lost.
+//! the previous SACK (`reported.rs`), and missing reports are counted only for the few chunks that they can still declare lost.
 
-use whimbrel_control::{Seq, Span, Time};
-use whimbrel_wire::{Sack, Tsn};
+use whimbrel_control::{Seq, Time};
+use whimbrel_wire::{GapBlocks, Sack};
 
 use super::outstanding::Outstanding;
-use super::path_sequence::PathSequences;
+use super::report::{MissingRules, SackObserver, SackOutcome};
+use super::reported::{BLOCK, read_blocks};
 use super::slot::{Fate, Slot};
-
-/// The result of processing a SACK.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum SackOutcome {
-    /// Its cumulative TSN ack is before the cumulative ack point: another SACK overtook it, and it is dropped (RFC 9260
-    /// §6.2.1 D i).
-    Old,
-    /// Its cumulative TSN ack is before the cumulative ack point, but it reported copies that have arrived.
-    /// [`Outstanding::take_report`] returns the report for each path.
-    OldWithCopies,
-    /// It acknowledges a TSN that was never sent.
-    Impossible,
-    /// It was processed; [`Outstanding::take_report`] returns the report for each path.
-    Processed {
-        /// The cumulative ack point moved.
-        advanced: bool,
-        /// At least one chunk was acknowledged for the first time.
-        newly_acked: bool,
-        /// The receiver reneged on an acknowledged chunk.
-        reneged: bool,
-    },
-}
-
-/// Callbacks of the association for single chunks while a SACK is processed.
-pub(crate) trait SackObserver {
-    /// Called when a chunk was acknowledged for the first time.
-    fn acked(&mut self, seq: Seq, tsn: Tsn, path: u8, sent_at: Time, retransmitted: bool);
-    /// Called when missing reports declared a chunk lost.
-    fn lost(&mut self, tsn: Tsn, path: u8);
-    /// Whether a transmission on the path at that time can have been acknowledged by now.
-    fn may_answer(&self, path: u8, sent_at: Time) -> bool;
-    /// Whether a transmission on the path at that time is too recent to be acknowledged by this SACK: it was sent less than the
-    /// shortest round-trip time ago.
-    fn is_too_recent(&self, path: u8, sent_at: Time) -> bool;
-    /// How much earlier this SACK has arrived than one that was sent at the same time on this path: a duplicate that the receiver
-    /// reported there before may still be on its way.
-    fn lead(&self, path: u8) -> Span;
-    /// With accounting for each path: whether the path is in fast recovery.
-    fn in_recovery(&self, path: usize) -> bool;
-    /// For a chunk that was sent on several paths: how unlikely it is that this SACK reports the transmission on this path at that
-    /// time, or `None` if that is impossible. `again`: the SACK reports the chunk as a duplicate.
-    fn implausibility(&self, path: u8, sent_at: Time, again: bool) -> Option<Implausibility>;
-    /// Called when a copy sent on this path at that time has arrived after the chunk. `doubtful`: the order may have been the
-    /// opposite.
-    fn copy_arrived(&mut self, seq: Seq, path: u8, sent_at: Time, doubtful: bool);
-    /// For a chunk that was sent on several paths: called when the transmission on this path at that time is lost, as opposed to its
-    /// retransmission.
-    fn given_up(&mut self, seq: Seq, path: u8, sent_at: Time);
-
-    /// Returns a timestamp of a packet that has arrived, if timestamps identify packets; the first one has index 0.
-    fn echo(&self, index: usize) -> Option<u64> {
-        let _ = index;
-        None
-    }
-
-    /// Whether the timestamps show that a SACK sent later has arrived before.
-    fn is_overtaken(&self) -> bool {
-        false
-    }
-
-    /// Whether the SACK arrived on this path. The first packet of a path that is not confirmed yet is acknowledged on another one, which
-    /// does not measure the round-trip time of the path.
-    fn arrived_here(&self, path: u8) -> bool {
-        let _ = path;
-        true
-    }
-
-    /// Called instead of [`acked`](Self::acked) if timestamps report which transmission has arrived.
-    fn acked_by_some(&mut self, tsn: Tsn, path: u8) {
-        let _ = (tsn, path);
-    }
-
-    /// Called when a timestamp reports that the transmission of a chunk on this path at that time has arrived.
-    fn echoed(&mut self, seq: Seq, path: u8, sent_at: Time) {
-        let _ = (seq, path, sent_at);
-    }
-}
-
-/// How unlikely an explanation is. The least value is the most likely one.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Implausibility {
-    /// Another path is more likely.
-    pub(crate) elsewhere: bool,
-    /// The difference between the time taken and the expected time.
-    pub(crate) off: Span,
-    /// The path has no RTT sample yet, so that any time is possible.
-    pub(crate) unmeasured: bool,
-}
-
-/// The rules for counting missing reports of this SACK.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MissingRules {
-    /// Number of missing reports that declare a loss.
-    pub(crate) limit: u8,
-    /// Whether the association is in fast recovery. With accounting for each path, [`SackObserver::in_recovery`] is used instead.
-    pub(crate) in_recovery: bool,
-    /// With accounting for each path: if fewer chunks than the limit are outstanding on a path, fewer reports are enough.
-    pub(crate) early: bool,
-    /// Packets received since the previous SACK according to the receiver, 0 if it does not report them; CMT counts
-    /// them (DAC).
-    pub(crate) arrivals: u8,
-    /// The SACK had room for more Gap Ack Blocks: a range not reported is not held.
-    pub(crate) complete: bool,
-}
 
 impl Slot {
     /// Whether the latest transmission that a SACK newly acknowledges reports this chunk missing. A retransmission is reported missing
     /// only by data sent after it.
-    fn is_missed_by(&self, latest: Option<(Time, Seq)>, position: Seq) -> bool {
+    pub(super) fn is_missed_by(&self, latest: Option<(Time, Seq)>, position: Seq) -> bool {
         !self.retransmitted || Some((self.sent_at, position)) < latest
     }
 
@@ -147,13 +44,6 @@ struct Transmission {
     retransmitted: bool,
     /// The chunk was acknowledged before.
     credited: bool,
-}
-
-/// The number of missing reports that one SACK counts for (CMT's DAC).
-struct DelayedAck {
-    arrivals: u8,
-    /// The lowest position that the SACK has newly acknowledged.
-    lowest: Seq,
 }
 
 impl Outstanding {
@@ -256,12 +146,133 @@ impl Outstanding {
         observer.acked(seq, tsn, path, at, retransmitted);
     }
 
-    pub(super) fn on_gap_acked(
+    /// Compares the Gap Ack Blocks with the known ranges. Returns whether the receiver reneged on any chunk, or `None` if a block
+    /// reports a TSN that was never sent. If the SACK is not complete, it says nothing about TSNs above its last block.
+    // [9260:6.7-4, 12.4-4]
+    fn on_gap_blocks(
         &mut self,
-        seq: Seq,
+        gaps: GapBlocks<'_>,
+        complete: bool,
+        highest_newly_acked: &mut Option<Seq>,
+        observer: &mut impl SackObserver,
+    ) -> Option<bool> {
+        if gaps.is_empty() && self.reported.ranges().is_empty() {
+            return Some(false);
+        }
+        let (base, end_of_sent) = (self.base(), self.next_seq());
+        let mut known = self.reported.0.take().unwrap_or_default();
+        let passed = known.ranges.partition_point(|&(_, end)| end <= base);
+        known.ranges.drain(..passed);
+        let (first, mut last) = known.unchanged(gaps, base);
+        let floor = first.checked_sub(1).map(|before| known.ranges[before].1);
+        let between =
+            |last: usize| GapBlocks::from_wire_bytes(&gaps.wire_bytes()[BLOCK * first..BLOCK * (gaps.len() - last)]);
+        let mut changed = core::mem::take(&mut known.changed);
+        let mut were_sent = read_blocks(between(last), base, floor, end_of_sent, &mut changed);
+        let behind = changed.last().map(|&(_, end)| end).or(floor);
+        if last > 0 && behind >= Some(known.ranges[known.ranges.len() - last].0) {
+            // The blocks before overlap the equal blocks at the end, which are not used in that case.
+            last = 0;
+            were_sent = read_blocks(between(last), base, floor, end_of_sent, &mut changed);
+        }
+        if !were_sent {
+            return None;
+        }
+        let replaced = first..known.ranges.len() - last;
+        self.on_reported(&known.ranges[replaced.clone()], &changed, highest_newly_acked, observer);
+        let horizon = match (complete, last) {
+            (true, _) => Seq::MAX,
+            (false, 0) => changed.last().map(|&(_, end)| end).or(floor).unwrap_or(base),
+            (false, _) => known.ranges.last().map_or(base, |&(_, end)| end),
+        };
+        let reneged = self.on_reneged(&known.ranges[replaced.clone()], &changed, horizon);
+        known.blocks.clear();
+        if first + changed.len() + last == gaps.len() {
+            known.blocks.extend_from_slice(gaps.wire_bytes());
+        }
+        known.blocks_base = base;
+        known.ranges.splice(replaced, changed.iter().copied());
+        known.changed = changed;
+        self.reported.0 = Some(known);
+        Some(reneged)
+    }
+
+    /// Acknowledges the chunks in the reported ranges that are not in the known ranges.
+    fn on_reported(
+        &mut self,
+        known: &[(Seq, Seq)],
+        reported: &[(Seq, Seq)],
         highest_newly_acked: &mut Option<Seq>,
         observer: &mut impl SackObserver,
     ) {
+        let mut next_known = 0;
+        for &(start, end) in reported {
+            let mut seq = start;
+            while seq < end {
+                while next_known < known.len() && known[next_known].1 <= seq {
+                    next_known += 1;
+                }
+                match known.get(next_known) {
+                    Some(&(from, to)) if from <= seq => seq = to,
+                    other => {
+                        let stop = other.map_or(end, |&(from, _)| from.min(end));
+                        for newly in seq..stop {
+                            self.on_gap_acked(newly, highest_newly_acked, observer);
+                        }
+                        seq = stop;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Handles chunks that were reported before and are no longer reported: the receiver dropped them (RFC 9260 §6.2.1
+    /// D iii).
+    // [9260:6.2.1-1]
+    fn on_reneged(&mut self, known: &[(Seq, Seq)], reported: &[(Seq, Seq)], horizon: Seq) -> bool {
+        let base = self.base();
+        let mut reneged = false;
+        let mut next = 0;
+        for &(from, to) in known {
+            let mut seq = from.max(base);
+            while seq < to.min(horizon) {
+                while next < reported.len() && reported[next].1 <= seq {
+                    next += 1;
+                }
+                match reported.get(next) {
+                    Some(&(start, end)) if start <= seq => seq = end,
+                    other => {
+                        let stop = other.map_or(to, |&(start, _)| start).min(to).min(horizon);
+                        for reneged_seq in seq..stop {
+                            if !self.put_back_in_flight(reneged_seq) {
+                                continue;
+                            }
+                            reneged = true;
+                            // One missing report for each (§6.2.1 D iii).
+                            let mut path = 0;
+                            if let Some(slot) = self.slot_mut(reneged_seq) {
+                                slot.missing = 1;
+                                path = slot.path;
+                            }
+                            if let Some(sequences) = &mut self.sequences {
+                                let slots = &self.slots;
+                                let is_acked = |slot: &Slot| slot.fate == Fate::Acked && slot.path == path;
+                                let highest = || Some(base + slots.iter().rposition(is_acked)? as Seq);
+                                sequences.on_reneged((reneged_seq - base) as usize, reneged_seq, path, highest);
+                            } else if let Err(place) = self.suspects.binary_search(&reneged_seq) {
+                                self.suspects.insert(place, reneged_seq);
+                            }
+                        }
+                        seq = stop;
+                    }
+                }
+            }
+        }
+        reneged
+    }
+
+    /// Handles a chunk that a Gap Ack Block newly acknowledges.
+    fn on_gap_acked(&mut self, seq: Seq, highest_newly_acked: &mut Option<Seq>, observer: &mut impl SackObserver) {
         if self.leave_to_echoes(seq, observer) {
             *highest_newly_acked = (*highest_newly_acked).max(Some(seq));
             return;
@@ -337,96 +348,6 @@ impl Outstanding {
         self.acks[usize::from(path)].lose(position, tsn, chunk_len);
         observer.lost(tsn, path);
         false
-    }
-
-    /// Processes the SACK for each path: its cumulative ack point, and missing reports by data sent on this path only.
-    pub(super) fn finish_paths(&mut self, rules: &MissingRules, observer: &mut impl SackObserver) {
-        let Some(mut sequences) = self.sequences.take() else {
-            return;
-        };
-        let paths_acked = sequences.paths.iter().filter(|path| path.newly.is_some()).count();
-        for index in 0..self.acks.len() {
-            let (base, slots) = (self.base, &self.slots);
-            let progress = sequences.finish_sack(index, |seq| Self::chunk_state(base, slots, seq));
-            self.acks[index].advanced = progress.window;
-            let path = &sequences.paths[index];
-            let limit = if rules.early && path.span_before <= rules.limit.into() {
-                (path.span_before as u8).saturating_sub(1).max(1)
-            } else {
-                rules.limit
-            };
-            let Some((highest, lowest)) = path.newly else {
-                self.count_by_echoes(&mut sequences, index, limit, rules.complete, observer);
-                continue;
-            };
-            // DAC: the packets that the receiver counted are packets of this path only if the SACK acknowledges data of
-            // no other path.
-            let dac = DelayedAck {
-                arrivals: if paths_acked == 1 && sequences.by_tsn() {
-                    rules.arrivals.max(1)
-                } else {
-                    1
-                },
-                lowest,
-            };
-            sequences.find_suspects(index, |seq| {
-                let slot = slots.get((seq - base) as usize);
-                slot.is_some_and(|slot| slot.fate == Fate::InFlight && usize::from(slot.path) == index)
-            });
-            // As above: progress in fast recovery reports every missing chunk.
-            let below = if progress.lowest && observer.in_recovery(index) {
-                sequences.reported_to(index)
-            } else {
-                highest
-            };
-            if self.is_by_echo() {
-                self.count_by_echoes(&mut sequences, index, limit, rules.complete, observer);
-            } else {
-                self.count_on_path(&mut sequences, index, below, limit, &dac, observer);
-            }
-        }
-        self.sequences = Some(sequences);
-    }
-
-    /// Counts missing reports for the suspects of a path below a position.
-    fn count_on_path(
-        &mut self,
-        sequences: &mut PathSequences,
-        index: usize,
-        below: Seq,
-        limit: u8,
-        dac: &DelayedAck,
-        observer: &mut impl SackObserver,
-    ) {
-        let latest = self.acks[index].latest;
-        let mut suspects = sequences.take_suspects(index);
-        let (mut kept, mut seen) = (0, 0);
-        while let Some(&position) = suspects.get(seen)
-            && position < below
-        {
-            seen += 1;
-            let Some(seq) = sequences.chunk_at(index, position) else {
-                if self.misses_copy(sequences, index, position, limit, observer) {
-                    suspects[kept] = position;
-                    kept += 1;
-                }
-                continue;
-            };
-            let Some(slot) = self.slot(seq) else { continue };
-            if slot.fate != Fate::InFlight || slot.fast_retransmitted || usize::from(slot.path) != index {
-                continue;
-            }
-            let reports = match slot.is_missed_by(latest, position) {
-                true if position < dac.lowest => dac.arrivals,
-                counts => counts.into(),
-            };
-            if self.add_missing_reports(seq, position, reports, limit, observer) {
-                suspects[kept] = position;
-                kept += 1;
-            }
-        }
-        suspects.drain(kept..seen);
-        sequences.put_suspects(index, suspects);
     }
 
     /// Adds retransmitted chunks to the suspects, once a SACK newly acknowledges data sent after them. Nearly all retransmitted chunks

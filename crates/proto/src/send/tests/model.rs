@@ -9,8 +9,8 @@ use whimbrel_wire::{DuplicateTsns, GapBlock, GapBlocks, Sack, Ssn, Tsn};
 
 use super::super::lost::LostChunk;
 use super::super::outstanding::Outstanding;
-use super::super::process_sack::{Implausibility, MissingRules, SackObserver, SackOutcome};
 use super::super::queue::Fragment;
+use super::super::report::{Implausibility, MissingRules, SackObserver, SackOutcome};
 use super::super::slot::Fate;
 use crate::PathId;
 use crate::message::MessagePayload;

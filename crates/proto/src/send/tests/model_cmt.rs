@@ -10,7 +10,7 @@ use whimbrel_wire::Tsn;
 
 use super::super::lost::LostChunk;
 use super::super::outstanding::Outstanding;
-use super::super::process_sack::{MissingRules, SackOutcome};
+use super::super::report::{MissingRules, SackOutcome};
 use super::super::slot::Fate;
 use super::model::{Holder, Report, Seen, for_each_seed, fragment};
 use crate::PathId;

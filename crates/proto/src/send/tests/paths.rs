@@ -5,8 +5,8 @@ use whimbrel_control::{Rng, Seq, Span, Time};
 use whimbrel_wire::Tsn;
 
 use super::super::outstanding::Outstanding;
-use super::super::path_ack::PathAck;
-use super::super::process_sack::{MissingRules, SackOutcome};
+use super::super::report::PathAck;
+use super::super::report::{MissingRules, SackOutcome};
 use super::super::slot::Fate;
 use super::model::{Announce, Holder, Report, Seen, fragment};
 use crate::PathId;
