@@ -24,7 +24,6 @@ pub(crate) struct Args {
 const ALLOWED: &[(&str, usize)] = &[
     ("emu", 2),
     ("lab", 6),
-    ("proto", 20),
     // A scenario makes runs, and runs know their scenario.
     ("python", 2),
     ("scenario", 5),

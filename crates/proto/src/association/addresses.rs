@@ -418,7 +418,7 @@ mod tests {
     use whimbrel_control::multipath::policy::ManagePaths;
     use whimbrel_control::multipath::{Accounting, PathView};
 
-    use super::super::rate::DeliveryRates;
+    use super::super::delivery_rates::DeliveryRates;
     use super::super::testing;
     use super::*;
 

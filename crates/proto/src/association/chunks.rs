@@ -8,6 +8,7 @@ use whimbrel_wire::{
     UnknownAction,
 };
 
+use super::components::Answers;
 use super::{Association, Context, Outgoing, State};
 use crate::PathId;
 use crate::config::NEVER;
@@ -27,13 +28,6 @@ const TWO_HEADERS: usize = 8;
 /// Bytes reserved in the reply packet for chunks that are not counted as replies: COOKIE ACK with HEARTBEAT, ECNE, CWR,
 /// SHUTDOWN.
 const RESERVED: usize = 64;
-
-/// Limits the replies to the chunks of a packet to one packet (RFC 9260 §12.4).
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Answers {
-    /// The path of the replies and the bytes left in the packet; `None` while there is no reply.
-    packet: Option<(PathId, u16)>,
-}
 
 /// What the packet being processed has contained so far.
 #[derive(Clone, Copy, Debug, Default)]

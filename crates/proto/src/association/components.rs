@@ -6,10 +6,16 @@ use std::sync::Arc;
 use whimbrel_control::{GroundTruth, Time};
 use whimbrel_wire::Tsn;
 
+use super::asconf::AsconfState;
+use super::delivery_rates::DeliveryRates;
+use super::eci::EciState;
+use super::keys::{AuthState, OwnRandom};
+use super::multipath::{PathPolicy, Spread};
 use super::pings::Pings;
-use super::{
-    AssociationStats, asconf, auth, chunks, distribution, eci, ecn, path_policy, probing, rate, reports, timestamp,
-};
+use super::probes::Probing;
+use super::ranges::Reports;
+use super::stamping::Stamping;
+use super::stats::AssociationStats;
 use crate::config::NEVER;
 use crate::event::Event;
 use crate::receive::Receiver;
@@ -79,7 +85,7 @@ pub(super) struct Sender {
     pub(super) largest_peer_rwnd: u32,
     pub(super) probe: ZeroWindowProbe,
     /// Present only if a part uses delivery rates.
-    pub(super) rates: Option<Box<rate::DeliveryRates>>,
+    pub(super) rates: Option<Box<DeliveryRates>>,
     /// Maximum user data of a DATA chunk, so that it fits on every path: AMDCS minus the chunk header (RFC 9260 §7.3).
     pub(super) max_data: u16,
 }
@@ -93,7 +99,7 @@ pub(super) struct Receiving {
     /// How often the peer has restarted.
     pub(super) restarts: u32,
     /// The replies to the packet being processed.
-    pub(super) answers: chunks::Answers,
+    pub(super) answers: Answers,
     /// Paths that still have to get a copy of the last SACK, one bit each.
     pub(super) sack_copies: u32,
 }
@@ -101,29 +107,29 @@ pub(super) struct Receiving {
 /// Extensions that both ends support.
 #[derive(Debug, Default)]
 pub(super) struct Agreed {
-    pub(super) ecn: ecn::EcnState,
-    pub(super) eci: eci::EciState,
+    pub(super) ecn: EcnState,
+    pub(super) eci: EciState,
     /// Present only if timestamps were negotiated.
-    pub(super) stamping: Option<Box<timestamp::Stamping>>,
+    pub(super) stamping: Option<Box<Stamping>>,
     /// Local random number, if authentication is supported.
-    pub(super) auth_random: Option<Box<auth::OwnRandom>>,
+    pub(super) auth_random: Option<Box<OwnRandom>>,
     /// Present only if authentication was negotiated.
-    pub(super) auth: Option<Box<auth::AuthState>>,
+    pub(super) auth: Option<Box<AuthState>>,
     /// Present only if dynamic addresses were negotiated.
-    pub(super) asconf: Option<Box<asconf::AsconfState>>,
+    pub(super) asconf: Option<Box<AsconfState>>,
     /// Present only if another SACK format was negotiated.
-    pub(super) reports: Option<Box<reports::Reports>>,
+    pub(super) reports: Option<Box<Reports>>,
 }
 
 /// State of the parts that choose among several paths.
 #[derive(Debug, Default)]
 pub(super) struct Multipath {
     /// Present only if the scheme has a policy other than the standard's.
-    pub(super) policy: Option<Box<path_policy::PathPolicy>>,
+    pub(super) policy: Option<Box<PathPolicy>>,
     /// Present only if several paths are used concurrently.
-    pub(super) spread: Option<Box<distribution::Spread>>,
+    pub(super) spread: Option<Box<Spread>>,
     /// Present only if the path policy uses probes.
-    pub(super) probing: Option<Box<probing::Probing>>,
+    pub(super) probing: Option<Box<Probing>>,
 }
 
 /// What the user reads: events, notifications and counters.
@@ -171,3 +177,22 @@ pub(super) struct Notices {
     pub(super) renamed: bool,
     pub(super) closed_polled: bool,
 }
+
+/// Limits the replies to the chunks of a packet to one packet (RFC 9260 §12.4).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Answers {
+    /// The path of the replies and the bytes left in the packet; `None` while there is no reply.
+    pub(super) packet: Option<(PathId, u16)>,
+}
+
+/// The negotiated use of ECN, and the state of the receiver's echo.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct EcnState {
+    /// Both endpoints support ECN.
+    pub(super) in_use: bool,
+    /// With CWR: the lowest TSN of the first packet that arrived marked since the last CWR.
+    pub(super) echo: Option<Tsn>,
+}
+
+/// A chunk declared lost on a path, recorded until the verdict is known.
+pub(crate) type Lost = (u8, Tsn);

@@ -12,7 +12,7 @@
 use whimbrel_control::{Seq, Span, Time};
 use whimbrel_wire::Chunk;
 
-use super::transmit::Packet;
+use super::packet::Packet;
 use super::{Association, Context};
 use crate::PathId;
 use crate::config::NEVER;

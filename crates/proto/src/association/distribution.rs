@@ -4,58 +4,14 @@
 //! The standard's distribution needs no state: new data is sent on the sending path (RFC 9260 §6.4).
 
 use whimbrel_control::multipath::coupling::Couple;
-use whimbrel_control::multipath::distribution::{Demand, Distribute};
+use whimbrel_control::multipath::distribution::Demand;
 use whimbrel_control::multipath::{BufferSplit, PathView};
 use whimbrel_control::{BuildContext, Time};
 use whimbrel_wire::COMMON_HEADER_LEN;
 
 use super::Association;
+use super::multipath::Spread;
 use crate::PathId;
-
-/// State of the concurrent use of several paths.
-#[derive(Debug)]
-pub(super) struct Spread {
-    /// `None`: the standard's distribution.
-    distribution: Option<Box<dyn Distribute>>,
-    /// `None`: the windows of the paths are not coupled.
-    coupling: Option<Box<dyn Couple>>,
-    buffer_split: BufferSplit,
-    /// Every chunk is sent on every path.
-    pub(super) is_redundant: bool,
-    /// Buffer for the views of the paths; filled again for each call.
-    views: Vec<PathView>,
-}
-
-impl Spread {
-    pub(super) fn new(
-        distribution: Option<Box<dyn Distribute>>,
-        coupling: Option<Box<dyn Couple>>,
-        buffer_split: BufferSplit,
-        paths: usize,
-    ) -> Self {
-        Spread {
-            is_redundant: distribution.as_deref().is_some_and(|part| part.sends_copies()),
-            distribution,
-            coupling,
-            buffer_split,
-            views: Vec::with_capacity(paths),
-        }
-    }
-
-    pub(super) fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + self.views.capacity() * size_of::<PathView>()
-    }
-
-    /// A new path has reused this number.
-    pub(super) fn forget_path(&mut self, index: PathId) {
-        if let Some(distribution) = &mut self.distribution {
-            distribution.on_replaced(index.index());
-        }
-        if let Some(coupling) = &mut self.coupling {
-            coupling.on_replaced(index.index());
-        }
-    }
-}
 
 impl Association {
     /// Whether every chunk is sent on every path.

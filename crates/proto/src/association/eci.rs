@@ -9,8 +9,6 @@
 //! that cannot carry one, for instance retransmissions, are ignored. If there were no others, the SACK repeats the
 //! previous value.
 
-use super::Association;
-use crate::extensions::Extensions;
 use crate::{Ecn, PacketMeta};
 
 /// The negotiated use of ECI, and the state of the next SACK's I bit.
@@ -25,6 +23,13 @@ pub(super) struct EciState {
 }
 
 impl EciState {
+    pub(super) fn new(in_use: bool) -> Self {
+        EciState {
+            in_use,
+            ..EciState::default()
+        }
+    }
+
     /// A data packet arrived. `ecn`: packets that routers can mark are sent with ECT.
     pub(super) fn on_data(&mut self, meta: PacketMeta, ecn: bool) {
         let indicated = meta.congestion_indicated || matches!(meta.ecn, Ecn::Ect0 | Ecn::Ce);
@@ -39,29 +44,6 @@ impl EciState {
     pub(super) fn take_i_bit(&mut self) -> bool {
         self.is_old = true;
         self.in_use && self.indicated
-    }
-}
-
-impl Association {
-    /// Returns whether both endpoints echo the congestion that routers indicate.
-    pub fn uses_eci(&self) -> bool {
-        self.agreed.eci.in_use
-    }
-
-    pub(super) fn agree_on_eci(&mut self, both: Extensions) {
-        self.agreed.eci = EciState {
-            in_use: both.has(Extensions::ECI),
-            ..EciState::default()
-        };
-    }
-
-    /// Returns the codepoint of packets of new data while ECN is in use. ECT(1) is also the identifier of L4S (RFC 9331 §4.1).
-    pub(super) fn capable_codepoint(&self) -> Ecn {
-        if self.agreed.eci.in_use || self.config.parts.l4s {
-            Ecn::Ect1
-        } else {
-            Ecn::Ect0
-        }
     }
 }
 

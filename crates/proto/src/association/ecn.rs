@@ -19,23 +19,35 @@
 use whimbrel_control::{CouplingLimits, MarkEvent, Seq, Verdict};
 use whimbrel_wire::{Chunk, PacketView, Tsn};
 
-use super::transmit::Packet;
+use super::components::EcnState;
+use super::eci::EciState;
+use super::packet::Packet;
 use super::{Association, Context, Outgoing};
-use crate::PathId;
 use crate::error::Discard;
+use crate::extensions::Extensions;
 use crate::send::Outstanding;
 use crate::trace::{TraceEvent, TraceKinds};
-
-/// The negotiated use of ECN, and the state of the receiver's echo.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct EcnState {
-    /// Both endpoints support ECN.
-    pub(super) in_use: bool,
-    /// With CWR: the lowest TSN of the first packet that arrived marked since the last CWR.
-    pub(super) echo: Option<Tsn>,
-}
+use crate::{Ecn, PathId};
 
 impl Association {
+    /// Returns whether both endpoints echo the congestion that routers indicate.
+    pub fn uses_eci(&self) -> bool {
+        self.agreed.eci.in_use
+    }
+
+    pub(super) fn agree_on_eci(&mut self, both: Extensions) {
+        self.agreed.eci = EciState::new(both.has(Extensions::ECI));
+    }
+
+    /// Returns the codepoint of packets of new data while ECN is in use. ECT(1) is also the identifier of L4S (RFC 9331 §4.1).
+    pub(super) fn capable_codepoint(&self) -> Ecn {
+        if self.agreed.eci.in_use || self.config.parts.l4s {
+            Ecn::Ect1
+        } else {
+            Ecn::Ect0
+        }
+    }
+
     /// Returns whether both endpoints have announced support for ECN.
     pub fn uses_ecn(&self) -> bool {
         self.agreed.ecn.in_use

@@ -4,7 +4,7 @@ use rand_core::Rng;
 use whimbrel_control::{Span, Time};
 use whimbrel_wire::{CHUNK_HEADER_LEN, Chunk, Init, PacketView, Parameter, Parameters, Tsn, TypeList};
 
-use super::transmit::Packet;
+use super::packet::Packet;
 use super::{Agreement, Association, AuthAgreement, Context, Identity, Outgoing, State, extra_pairs};
 use crate::config::NEVER;
 use crate::endpoint::{Cookie, MIN_RWND, PeerInit, Refusal, Reply, ReplyChunk, missing_cookie};

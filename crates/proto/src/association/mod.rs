@@ -8,18 +8,24 @@ mod chunks;
 mod components;
 mod congestion_control;
 mod copies;
+mod delivery_rates;
 mod distribution;
 mod eci;
 mod ecn;
 mod handshake;
+mod keys;
 mod memory;
+mod multipath;
 mod outgoing;
+mod packet;
 mod pairing;
 mod path_management;
 mod path_policy;
 mod ping;
 mod pings;
+mod probes;
 mod probing;
+mod ranges;
 mod rate;
 mod recovery;
 mod reports;
@@ -28,6 +34,7 @@ mod sack;
 mod sack_recorder;
 mod shared_heartbeat;
 mod shutdown;
+mod stamping;
 mod state;
 mod stats;
 #[cfg(test)]
@@ -35,6 +42,7 @@ mod testing;
 mod timers;
 mod timestamp;
 mod transmit;
+mod tuning;
 mod user;
 
 use std::sync::Arc;
@@ -43,20 +51,20 @@ use rand_core::Rng;
 use whimbrel_control::{Controller, GroundTruth, Span, Time};
 use whimbrel_wire::{COMMON_HEADER_LEN, DATA_HEADER_LEN, Tsn};
 
-pub(crate) use auth::{
-    AuthAgreement, KeyVector, RANDOM_LEN, Signer, answer_signer, check_cookie_echo, emit_parameters, fresh_random,
-};
-pub(crate) use buffers::BufferPool;
 use components::{
     Agreed, Choice, Ends, Handshake, Multipath, Notices, PeerCookie, Receiving, Sender, Truth, User, ZeroWindowProbe,
 };
 pub(crate) use handshake::{address_parameters, random_tag};
+pub(crate) use keys::{
+    AuthAgreement, KeyVector, RANDOM_LEN, Signer, answer_signer, check_cookie_echo, emit_parameters, fresh_random,
+};
 pub(crate) use outgoing::{Outgoing, OutgoingQueue};
 pub(crate) use pairing::extra_pairs;
 pub use ping::MAX_PINGS;
 pub use state::State;
 pub use stats::AssociationStats;
 pub(crate) use timers::Timers;
+pub(crate) use tuning::BufferPool;
 
 use crate::AssocId;
 use crate::config::{NEVER, Resolved};
@@ -90,9 +98,9 @@ pub(crate) struct Scratch {
     pub(crate) duplicates: Vec<u8>,
     pub(crate) parameters: Vec<u8>,
     /// Ranges of a SACK in another format.
-    pub(crate) ranges: reports::Ranges,
+    pub(crate) ranges: ranges::Ranges,
     /// Chunks declared lost in this call, recorded if verdicts are traced.
-    pub(crate) lost: Vec<recovery::Lost>,
+    pub(crate) lost: Vec<components::Lost>,
 }
 
 /// One association of an [`Endpoint`](crate::Endpoint).
@@ -108,7 +116,7 @@ pub struct Association {
     sender: Sender,
     receiving: Receiving,
     /// Present only if the buffers may grow.
-    tuning: Option<Box<buffers::Tuning>>,
+    tuning: Option<Box<tuning::Tuning>>,
     agreed: Agreed,
     multipath: Multipath,
     /// Consecutive retransmissions over all paths (RFC 9260 §8.1).
@@ -151,7 +159,7 @@ impl Association {
         let config = identity.config;
         let auth_random = config
             .offers_auth
-            .then(|| Box::new(auth::OwnRandom(fresh_random(random))));
+            .then(|| Box::new(keys::OwnRandom(fresh_random(random))));
         let outstanding = fresh_ring(local_initial_tsn, paths.len(), &config);
         let tie_tags = (random.next_u32().max(1), random.next_u32().max(1));
         Association {
@@ -182,7 +190,7 @@ impl Association {
                 max_data: max_data(&paths, 0),
             },
             receiving: Receiving::default(),
-            tuning: buffers::Tuning::new(&config),
+            tuning: tuning::Tuning::new(&config),
             agreed: Agreed {
                 auth_random,
                 ..Agreed::default()

@@ -7,46 +7,12 @@ use whimbrel_control::multipath::policy::{Fitness, ManagePaths, Order, Paths, Po
 use whimbrel_control::{BuildContext, Time};
 use whimbrel_wire::Sack;
 
+use super::multipath::PathPolicy;
 use super::{Association, Context};
 use crate::PathId;
 use crate::PathState;
 use crate::config::NEVER;
 use crate::send::SackReport;
-
-/// A policy and its inputs.
-#[derive(Debug)]
-pub(super) struct PathPolicy {
-    policy: Box<dyn ManagePaths>,
-    /// Buffer for the views of the paths; filled again for each call.
-    views: Vec<PathView>,
-    /// Congestion windows of the probes.
-    probes: Vec<Option<u64>>,
-    /// The information of a SACK by path.
-    events: Vec<(PathId, PolicyEvent)>,
-}
-
-impl PathPolicy {
-    pub(super) fn new(policy: Box<dyn ManagePaths>, paths: usize) -> Self {
-        PathPolicy {
-            policy,
-            views: Vec::with_capacity(paths),
-            probes: Vec::with_capacity(paths),
-            events: Vec::with_capacity(paths + 1),
-        }
-    }
-
-    pub(super) fn heap_bytes(&self) -> usize {
-        size_of::<Self>()
-            + self.views.capacity() * size_of::<PathView>()
-            + self.probes.capacity() * size_of::<Option<u64>>()
-            + self.events.capacity() * size_of::<(PathId, PolicyEvent)>()
-    }
-
-    /// A new path has reused this number.
-    pub(super) fn forget_path(&mut self, index: PathId) {
-        self.policy.on_replaced(index.index());
-    }
-}
 
 impl Association {
     /// Creates the scheme's policy, if it has one. The state of an earlier policy is discarded.

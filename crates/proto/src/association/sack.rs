@@ -6,7 +6,7 @@ use whimbrel_wire::{Sack, TIMESTAMP_LEN, Tsn};
 
 use super::recovery::LostTogether;
 use super::sack_recorder::SackRecorder;
-use super::timestamp::Echo;
+use super::stamping::Echo;
 use super::{Association, Context};
 use crate::PathId;
 use crate::config::NEVER;

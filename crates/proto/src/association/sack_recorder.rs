@@ -3,8 +3,8 @@
 use whimbrel_control::{Seq, Span, Time};
 use whimbrel_wire::Tsn;
 
-use super::rate::DeliveryRates;
-use super::recovery::Lost;
+use super::components::Lost;
+use super::delivery_rates::DeliveryRates;
 use crate::path::{Paths, Timed};
 use crate::send::{Implausibility, SackObserver};
 use crate::trace::{LossRule, Trace, TraceEvent, TraceKinds};

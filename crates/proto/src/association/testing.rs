@@ -9,8 +9,7 @@ use whimbrel_control::multipath::{Accounting, BufferSplit};
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_wire::Tsn;
 
-use super::distribution::Spread;
-use super::path_policy::PathPolicy;
+use super::multipath::{PathPolicy, Spread};
 use super::{Association, BufferPool, Context, Identity, Scratch};
 use crate::AssocId;
 use crate::config::Resolved;

@@ -4,80 +4,18 @@
 use whimbrel_control::multipath::SackPath;
 use whimbrel_control::{Seq, Time};
 use whimbrel_wire::{
-    Asconf, COMMON_HEADER_LEN, Causes, Chunk, CommonHeader, DATA_HEADER_LEN, Data, DuplicateTsns, GapBlocks,
-    HeartbeatInfo, NEW_GAPS_HEADER_LEN, NR_SACK_HEADER_LEN, NewGaps, NrSack, PacketSink, Parameters, SACK_HEADER_LEN,
-    Sack, SackLists, TIMESTAMP_LEN, Timestamp,
+    Asconf, COMMON_HEADER_LEN, Causes, Chunk, CommonHeader, DATA_HEADER_LEN, DuplicateTsns, GapBlocks, HeartbeatInfo,
+    NEW_GAPS_HEADER_LEN, NR_SACK_HEADER_LEN, NewGaps, NrSack, PacketSink, Parameters, SACK_HEADER_LEN, Sack, SackLists,
 };
 
+use super::packet::Packet;
 use super::retransmission::LostData;
-use super::{Association, Context, Outgoing, Signer, State};
+use super::{Association, Context, Outgoing, State};
 use crate::config::NEVER;
 use crate::path::{HeartbeatContent, Timed};
 use crate::receive::NewGapsHeader;
 use crate::trace::{TraceEvent, TraceKinds};
 use crate::{Ecn, PathId};
-
-/// A packet under construction.
-pub(super) struct Packet<'s> {
-    sink: &'s mut dyn PacketSink,
-    path: PathId,
-    /// Bytes left in the path MTU.
-    room: usize,
-    has_chunk: bool,
-    ecn: Ecn,
-    /// The timestamp to be written before the first DATA chunk. Its room is reserved.
-    stamp: Option<Timestamp>,
-    /// The packet has an AUTH chunk, whose HMAC is filled in at the end.
-    signed: bool,
-}
-
-impl Packet<'_> {
-    /// Adds an AUTH chunk if there is none. It precedes the chunks that it authenticates.
-    fn sign(&mut self, signer: &Signer) {
-        if !self.signed {
-            self.signed = true;
-            self.room = self.room.saturating_sub(signer.chunk_len());
-            signer.push(self.sink);
-        }
-    }
-
-    pub(super) fn push(&mut self, chunk: &Chunk<'_>) {
-        self.room = self.room.saturating_sub(chunk.wire_len());
-        self.has_chunk = true;
-        self.sink.push(chunk);
-    }
-
-    /// Reserves room for a timestamp, which is written before the first DATA chunk.
-    fn reserve(&mut self, stamp: Option<Timestamp>) {
-        if stamp.is_some() {
-            self.room = self.room.saturating_sub(TIMESTAMP_LEN);
-            self.stamp = stamp;
-        }
-    }
-
-    pub(super) fn push_data(&mut self, data: Data<'_>) {
-        if let Some(stamp) = self.stamp.take() {
-            self.sink.push(&Chunk::Timestamp(stamp));
-        }
-        self.push(&Chunk::Data(data));
-    }
-
-    // [9260:6.10-1]
-    pub(super) fn fits(&self, chunk: &Chunk<'_>) -> bool {
-        chunk.wire_len() <= self.room
-    }
-
-    /// Returns whether a chunk that was sent before may be added. A packet may consist of one chunk that is too long, as the path MTU may
-    /// have become smaller (RFC 9260 §6.9).
-    // [9260:6.9-6]
-    pub(super) fn admits(&self, chunk: &Chunk<'_>) -> bool {
-        !self.has_chunk || self.fits(chunk)
-    }
-
-    pub(super) fn path(&self) -> PathId {
-        self.path
-    }
-}
 
 /// Chunks beyond the cumulative TSN ack that a Gap Ack Block can report (RFC 9260 §3.3.4).
 const MAX_REPORTED: usize = 65_535;

@@ -2,13 +2,16 @@
 
 mod answer;
 mod request;
+mod state;
 mod translation;
 
 use whimbrel_control::Time;
 use whimbrel_wire::{ASCONF_HEADER_LEN, Asconf, Cause, Chunk, Parameter, Parameters, cause_code};
 
 use self::request::{Request, take_next, wildcard};
-use super::transmit::Packet;
+pub(crate) use self::state::AsconfState;
+use self::state::Pending;
+use super::packet::Packet;
 use super::{Association, Context, Outgoing, State};
 use crate::PathId;
 use crate::TransportAddr;
@@ -19,70 +22,6 @@ use crate::event::{CloseReason, Event};
 use crate::extensions::Extensions;
 use crate::path::Path;
 use crate::trace::TimerKind;
-
-/// The outstanding ASCONF; there is at most one (RFC 5061 §5.1).
-#[derive(Debug)]
-struct Pending {
-    serial: u32,
-    requests: Vec<Request>,
-    parameters: Box<[u8]>,
-    /// The path on which it was last sent.
-    path: PathId,
-    /// How often it has been sent. Until the first time, further requests are added to it.
-    attempts: u32,
-    /// It was sent from another local address than its requests require.
-    misplaced: bool,
-}
-
-impl Pending {
-    /// Returns the local address from which the ASCONF must be sent, if there is one.
-    fn source(&self) -> Option<TransportAddr> {
-        let first = self.requests.first()?;
-        first.is_by_source().then(|| first.addr())
-    }
-}
-
-/// State of both directions of address changes.
-#[derive(Debug)]
-pub(crate) struct AsconfState {
-    /// Serial number of the next ASCONF.
-    next_serial: u32,
-    pending: Option<Pending>,
-    waiting: Vec<Request>,
-    /// Serial number of the peer's latest ASCONF, and the ASCONF-ACK that answered it, for retransmissions.
-    peer_serial: u32,
-    answer: Option<Box<[u8]>>,
-    /// Local addresses that the peer knows.
-    announced: Vec<TransportAddr>,
-    /// Local addresses that the INIT did not list, until the association is established.
-    pub(super) hidden: Vec<TransportAddr>,
-}
-
-impl AsconfState {
-    pub(super) fn heap_bytes(&self) -> usize {
-        let pending = self.pending.as_ref().map_or(0, |pending| {
-            pending.requests.capacity() * size_of::<Request>() + pending.parameters.len()
-        });
-        size_of::<Self>()
-            + pending
-            + self.waiting.capacity() * size_of::<Request>()
-            + self.answer.as_ref().map_or(0, |answer| answer.len())
-            + (self.announced.capacity() + self.hidden.capacity()) * size_of::<TransportAddr>()
-    }
-
-    /// Withdraws an ASCONF that has not been sent yet; its requests wait again.
-    fn recall(&mut self) {
-        if let Some(pending) = self.pending.take_if(|pending| pending.attempts == 0) {
-            self.next_serial = pending.serial;
-            self.waiting.splice(0..0, pending.requests);
-        }
-    }
-
-    fn requests(&self) -> impl Iterator<Item = Request> + '_ {
-        let pending = self.pending.iter().flat_map(|pending| &pending.requests);
-        pending.chain(&self.waiting).copied()
-    }
-}
 
 impl Association {
     /// Called when the handshake has determined whether addresses may change. Serial numbers start with the initial

@@ -15,5 +15,4 @@ mod retransmit;
 mod spurious;
 mod verdict;
 
-pub(crate) use verdict::Lost;
 pub(super) use verdict::LostTogether;

@@ -8,9 +8,6 @@ use super::super::{Association, Context};
 use crate::PathId;
 use crate::trace::{TraceEvent, TraceKinds};
 
-/// A chunk declared lost on a path, recorded until the verdict is known.
-pub(crate) type Lost = (u8, Tsn);
-
 /// Chunks of one path that were declared lost together.
 pub(in super::super) struct LostTogether {
     pub(in super::super) signal: LossSignal,

@@ -1,0 +1,68 @@
+//! The packet that `transmit.rs` fills.
+
+use whimbrel_wire::{Chunk, Data, PacketSink, TIMESTAMP_LEN, Timestamp};
+
+use super::keys::Signer;
+use crate::{Ecn, PathId};
+
+/// A packet under construction.
+pub(super) struct Packet<'s> {
+    pub(super) sink: &'s mut dyn PacketSink,
+    pub(super) path: PathId,
+    /// Bytes left in the path MTU.
+    pub(super) room: usize,
+    pub(super) has_chunk: bool,
+    pub(super) ecn: Ecn,
+    /// The timestamp to be written before the first DATA chunk. Its room is reserved.
+    pub(super) stamp: Option<Timestamp>,
+    /// The packet has an AUTH chunk, whose HMAC is filled in at the end.
+    pub(super) signed: bool,
+}
+
+impl Packet<'_> {
+    /// Adds an AUTH chunk if there is none. It precedes the chunks that it authenticates.
+    pub(super) fn sign(&mut self, signer: &Signer) {
+        if !self.signed {
+            self.signed = true;
+            self.room = self.room.saturating_sub(signer.chunk_len());
+            signer.push(self.sink);
+        }
+    }
+
+    pub(super) fn push(&mut self, chunk: &Chunk<'_>) {
+        self.room = self.room.saturating_sub(chunk.wire_len());
+        self.has_chunk = true;
+        self.sink.push(chunk);
+    }
+
+    /// Reserves room for a timestamp, which is written before the first DATA chunk.
+    pub(super) fn reserve(&mut self, stamp: Option<Timestamp>) {
+        if stamp.is_some() {
+            self.room = self.room.saturating_sub(TIMESTAMP_LEN);
+            self.stamp = stamp;
+        }
+    }
+
+    pub(super) fn push_data(&mut self, data: Data<'_>) {
+        if let Some(stamp) = self.stamp.take() {
+            self.sink.push(&Chunk::Timestamp(stamp));
+        }
+        self.push(&Chunk::Data(data));
+    }
+
+    // [9260:6.10-1]
+    pub(super) fn fits(&self, chunk: &Chunk<'_>) -> bool {
+        chunk.wire_len() <= self.room
+    }
+
+    /// Returns whether a chunk that was sent before may be added. A packet may consist of one chunk that is too long, as the path MTU may
+    /// have become smaller (RFC 9260 §6.9).
+    // [9260:6.9-6]
+    pub(super) fn admits(&self, chunk: &Chunk<'_>) -> bool {
+        !self.has_chunk || self.fits(chunk)
+    }
+
+    pub(super) fn path(&self) -> PathId {
+        self.path
+    }
+}
