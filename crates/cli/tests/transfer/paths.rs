@@ -154,7 +154,10 @@ fn the_last_path_that_fails_leaves_no_other_for_the_data() {
     let printed = text(&output.stderr);
     let mut failures = printed.lines().filter(|line| line.contains(" does not answer"));
     // On a busy machine a path may fail and recover before.
-    assert!(failures.any(|line| line.ends_with(" does not answer; data goes over other paths")), "{printed}");
+    assert!(
+        failures.any(|line| line.ends_with(" does not answer; data goes over other paths")),
+        "{printed}"
+    );
     assert!(failures.any(|line| line.ends_with(" does not answer")), "{printed}");
     assert_eq!(output.status.code(), Some(0), "{printed}");
     assert_eq!(transfer.receiver.end().0, Some(0));
