@@ -12,6 +12,7 @@ import bisect
 import json
 import math
 import subprocess
+import sys
 import tempfile
 
 from matrix import STUDY, cells, into_page, toml
@@ -106,6 +107,8 @@ def bound(binary, cell):
 
 def bounds(binary, wanted):
     known = cells()
+    if unknown := [name for name in wanted if name not in known]:
+        sys.exit(f"no cells: {', '.join(unknown)}; cells up to 200 Mbit/s are {', '.join(known)}")
     rows = []
     print("\n".join(HEAD), flush=True)
     for name in wanted or harmful():

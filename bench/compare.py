@@ -63,19 +63,37 @@ def serve(port, protocol):
     connection.sendall(received.to_bytes(8, "big"))
 
 
-def send(address, port, control, protocol):
-    block = bytes(1 << 16)
-    start = time.monotonic()
+def connect(address, port, control, protocol=0):
+    """A connection with this congestion control, as soon as the server listens, and the time at which it was begun."""
     while True:
+        start = time.monotonic()
+        connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM, protocol)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
         try:
-            connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM, protocol)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, control.encode())
             connection.connect((address, port))
-            break
+            return connection, start
         except ConnectionRefusedError:
             connection.close()
             time.sleep(0.02)
-            start = time.monotonic()
+
+
+def send_on(connection):
+    """Sends over a connection until it ends, in a thread."""
+
+    def forever():
+        block = bytes(1 << 16)
+        try:
+            while True:
+                connection.sendall(block)
+        except OSError:
+            pass
+
+    threading.Thread(target=forever, daemon=True).start()
+
+
+def send(address, port, control, protocol):
+    block = bytes(1 << 16)
+    connection, start = connect(address, port, control, protocol)
     left = BYTES
     while left:
         left -= connection.send(block[:left])
@@ -100,23 +118,8 @@ def acknowledged(connection):
 
 def beside(address, port, command):
     """Runs the client of a transport beside a TCP connection with CUBIC, and prints the share of the transport."""
-    while True:
-        try:
-            connection = socket.create_connection((address, port))
-            break
-        except ConnectionRefusedError:
-            time.sleep(0.02)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
-    block = bytes(1 << 16)
-
-    def forever():
-        try:
-            while True:
-                connection.sendall(block)
-        except OSError:
-            pass
-
-    threading.Thread(target=forever, daemon=True).start()
+    connection, _ = connect(address, port, "cubic")
+    send_on(connection)
     time.sleep(2)
     before, start = acknowledged(connection), time.monotonic()
     done = subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE, text=True)

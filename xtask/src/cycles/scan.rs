@@ -128,6 +128,7 @@ impl Module {
             } else if starts(&tokens[at])
                 && tokens.get(at + 1).is_some_and(|next| next == "::")
                 && !follows_path(tokens, at)
+                && !is_scope(&tokens[..at])
             {
                 let mut path = vec![tokens[at].clone()];
                 while tokens.get(at + 1).is_some_and(|next| next == "::")
@@ -152,6 +153,11 @@ fn follows_path(tokens: &[String], at: usize) -> bool {
 fn in_visibility(before: &[String]) -> bool {
     let open = before.iter().rposition(|token| token == "(");
     open.is_some_and(|open| open > 0 && before[open - 1] == "pub")
+}
+
+/// Whether these tokens end with `pub(in`: what follows says who sees the item, and imports nothing.
+fn is_scope(before: &[String]) -> bool {
+    before.ends_with(&["pub", "(", "in"].map(str::to_owned))
 }
 
 fn is_name(token: &str) -> bool {
@@ -321,7 +327,7 @@ mod tests {
             fn f<'a>(x: &'a super::Other) -> char { part::build(); std::part::no(); '\"' }
             #[cfg(test)]
             mod tests { use crate::only::Tests; fn g() { crate::more::tests(); } }
-            fn h() { crate::after::call() }
+            pub(in super::super) fn h() { for _ in crate::after::call() {} }
         ";
         let expected = [
             "crate::Span",

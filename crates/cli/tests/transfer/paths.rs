@@ -103,17 +103,21 @@ fn a_transfer_continues_when_the_primary_path_fails() {
     assert!(failures.any(names_the_path), "{printed}");
 }
 
-#[test]
-fn failure_and_recovery_of_a_path_are_reported_by_both_ends() {
-    let dir = tempfile::tempdir().unwrap();
-    // The path is probed again within 0.6 s, long before the transfer ends.
+/// Returns options with which a path that fails is probed again within 0.6 s, long before the transfer ends.
+fn with_short_times() -> Vec<&'static str> {
     let times = [
         "hb_interval=200 ms",
         "rto_initial=400 ms",
         "rto_min=100 ms",
         "rto_max=400 ms",
     ];
-    let transfer = begin(dir.path(), &times.map(|time| ["--set", time]).concat());
+    times.map(|time| ["--set", time]).concat()
+}
+
+#[test]
+fn failure_and_recovery_of_a_path_are_reported_by_both_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let transfer = begin(dir.path(), &with_short_times());
     transfer.wait_for(2 << 20);
     transfer.networks[0].cut(true);
     std::thread::sleep(Duration::from_millis(1500));
@@ -135,13 +139,7 @@ fn failure_and_recovery_of_a_path_are_reported_by_both_ends() {
 #[test]
 fn the_last_path_that_fails_leaves_no_other_for_the_data() {
     let dir = tempfile::tempdir().unwrap();
-    let times = [
-        "hb_interval=200 ms",
-        "rto_initial=400 ms",
-        "rto_min=100 ms",
-        "rto_max=400 ms",
-    ];
-    let transfer = begin(dir.path(), &times.map(|time| ["--set", time]).concat());
+    let transfer = begin(dir.path(), &with_short_times());
     transfer.wait_for(2 << 20);
     transfer.networks[0].cut(true);
     std::thread::sleep(Duration::from_millis(1200));

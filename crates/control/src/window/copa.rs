@@ -354,6 +354,17 @@ mod tests {
     }
 
     #[test]
+    fn the_window_moves_by_a_packet_for_each_acknowledged_one_at_most_and_keeps_two() {
+        // v / delta = 32 * 2 packets: more than the window of 40, and of 3.
+        for (units, is_below, expected) in [(40, true, 41), (40, false, 39), (3, false, 2), (2, false, 2)] {
+            let mut path = Path::new(units);
+            path.copa.velocity.v = 32.0;
+            let ack = AckSample::of(path.now, UNIT, path.window.cwnd);
+            assert_eq!(path.copa.step(path.window, &ack, is_below), expected * UNIT, "{units}");
+        }
+    }
+
+    #[test]
     fn slow_start_ends_when_the_rate_exceeds_the_target() {
         // 4, 8, 16 packets without a queue. Then d_q = 25 ms: target 80/s, rate 16 / 125 ms = 128/s.
         let mut path = Path::in_slow_start(4);

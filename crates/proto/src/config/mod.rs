@@ -145,7 +145,7 @@ pub struct AssociationConfig {
     pub window: Option<WindowSpec>,
     /// Changes to the scheme's recovery: what is retransmitted, when, and with which timer.
     pub recovery: RecoveryChanges,
-    /// Whether explicit congestion notification is used, if the peer supports it: data is sent as ECT(0), and the receiver answers each marked packet
+    /// Whether explicit congestion notification is used, if the peer supports it: data is sent as ECT(0), with `l4s` as ECT(1), and the receiver answers each marked packet
     /// with an ECNE chunk. Absent: the scheme's setting.
     pub ecn: Option<bool>,
     /// Whether ECN is as in RFC 4960 appendix A: the receiver repeats ECNE with each SACK until a CWR arrives, and the sender sends CWR when it

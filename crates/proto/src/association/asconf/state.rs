@@ -38,11 +38,11 @@ pub(crate) struct AsconfState {
     /// Local addresses that the peer knows.
     pub(super) announced: Vec<TransportAddr>,
     /// Local addresses that the INIT did not list, until the association is established.
-    pub(crate) hidden: Vec<TransportAddr>,
+    pub(in super::super) hidden: Vec<TransportAddr>,
 }
 
 impl AsconfState {
-    pub(crate) fn heap_bytes(&self) -> usize {
+    pub(in super::super) fn heap_bytes(&self) -> usize {
         let pending = self.pending.as_ref().map_or(0, |pending| {
             pending.requests.capacity() * size_of::<Request>() + pending.parameters.len()
         });
