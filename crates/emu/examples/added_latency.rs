@@ -1,6 +1,7 @@
 //! Measures what an emulation adds to the delay of packets: `receive ADDRESS`, and in another process `send ADDRESS PACKETS-PER-SECOND
 //! SECONDS`. The delay of a packet is the time from the call that sends it to the kernel's timestamp at the receiver. The receiver
-//! subtracts the delay of the link, `LINK_NS`, from it. `bench/run emulator` uses it.
+//! subtracts the delay of the link, `LINK_NS`, from it. `sleep WAKES-PER-SECOND SECONDS` measures how late the machine itself wakes a
+//! program that does nothing else: no emulator can be earlier. `bench/run emulator` uses it.
 
 use std::error::Error;
 use std::io::IoSliceMut;
@@ -11,6 +12,8 @@ use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
 
 /// A packet as of a voice call or a control loop.
 const BYTES: usize = 100;
+/// Receive buffer in bytes.
+const BUFFER: usize = 256 << 20;
 /// Packets before the measurement.
 const WARM_UP: Duration = Duration::from_millis(500);
 /// A sender that sleeps is woken late.
@@ -63,7 +66,10 @@ fn receive(address: &str) -> Outcome {
     let link: u64 = std::env::var("LINK_NS").map_or(Ok(0), |text| text.parse())?;
     let socket = UdpSocket::bind(address)?;
     let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
-    state.set_recv_buffer_size(UdpSockRef::from(&socket), 8 << 20)?;
+    // A receiver that waits for a processor loses nothing: timestamps are the kernel's.
+    if nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::RcvBufForce, &BUFFER).is_err() {
+        state.set_recv_buffer_size(UdpSockRef::from(&socket), BUFFER)?;
+    }
     socket.set_nonblocking(false)?;
     let mut delays: Vec<i64> = Vec::new();
     let sent = 'all: loop {
@@ -97,6 +103,26 @@ fn receive(address: &str) -> Outcome {
             }
         }
     };
+    print(delays, sent);
+    Ok(())
+}
+
+/// Sleeps, again and again, and prints how late it is woken.
+fn sleep(rate: f64, seconds: f64) {
+    let (gap, end) = (Duration::from_secs_f64(1.0 / rate), Duration::from_secs_f64(seconds));
+    let start = Instant::now();
+    let (mut due, mut late) = (gap, Vec::new());
+    while due < end {
+        std::thread::sleep(due.saturating_sub(start.elapsed()));
+        let woken = start.elapsed();
+        late.push(woken.saturating_sub(due).as_nanos() as i64);
+        due = (due + gap).max(woken);
+    }
+    let count = late.len() as u64;
+    print(late, count);
+}
+
+fn print(mut delays: Vec<i64>, sent: u64) {
     delays.sort_unstable();
     let quantile = |q: f64| delays.get(((delays.len() as f64 * q) as usize).min(delays.len().saturating_sub(1)));
     let micros = |q: f64| quantile(q).map_or(f64::NAN, |delay| *delay as f64 / 1e3);
@@ -108,7 +134,6 @@ fn receive(address: &str) -> Outcome {
         micros(1.0),
         delays.len(),
     );
-    Ok(())
 }
 
 fn main() -> Outcome {
@@ -117,6 +142,10 @@ fn main() -> Outcome {
     match words[..] {
         ["send", address, rate, seconds] => send(address, rate.parse()?, seconds.parse()?),
         ["receive", address] => receive(address),
-        _ => Err("send ADDRESS PACKETS-PER-SECOND SECONDS | receive ADDRESS".into()),
+        ["sleep", rate, seconds] => {
+            sleep(rate.parse()?, seconds.parse()?);
+            Ok(())
+        }
+        _ => Err("send ADDRESS PACKETS-PER-SECOND SECONDS | receive ADDRESS | sleep WAKES-PER-SECOND SECONDS".into()),
     }
 }
