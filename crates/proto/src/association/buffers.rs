@@ -13,6 +13,7 @@ use whimbrel_control::Span;
 use super::tuning::{Tuning, grow};
 use super::{Association, Context, State};
 use crate::PathId;
+use crate::event::Event;
 
 /// Size of the receive buffer in round-trip times of delivered data.
 const ROUNDS_RECEIVED: u64 = 4;
@@ -58,6 +59,27 @@ impl Association {
             let overhead = (self.sender.queue.len() + self.sender.outstanding.len()) * SEND_OVERHEAD;
             held + overhead + len <= tuning.send_buffer as usize
         })
+    }
+
+    /// Tells a user that waits for it that the send buffer has room, or that all data is acknowledged.
+    pub(super) fn notify_user_of_progress(&mut self) {
+        let limit = self.send_limit();
+        // Several paths need the whole buffer: data that one path delays keeps the buffer filled with data that others have delivered.
+        let enough = if self.is_spread() {
+            limit
+                .saturating_sub(4 * usize::from(self.sender.max_data))
+                .max(limit / 4 * 3)
+        } else {
+            limit / 4 * 3
+        };
+        if self.user.notices.wants_space && self.buffered_send() <= enough {
+            self.user.notices.wants_space = false;
+            self.user.events.push_back(Event::SendSpace);
+        }
+        if self.user.notices.wants_idle && self.sender.queue.is_empty() && self.sender.outstanding.is_empty() {
+            self.user.notices.wants_idle = false;
+            self.user.events.push_back(Event::SendIdle);
+        }
     }
 
     /// Adjusts the receive buffer, after data has arrived, to the bytes that the application reads in a round-trip

@@ -110,7 +110,7 @@ impl Association {
             rttvar: path.rtt.rttvar(),
             min_rtt: path.rtt.min_rtt(),
             rto: path.rtt.rto(),
-            loss: path.losses.share(),
+            loss: path.quality.losses.share(),
             errors: path.errors,
             last_hop: path.last_hop,
         }

@@ -313,7 +313,7 @@ impl Association {
             mtu: path.mtu(),
             errors: path.errors,
             delivered: path.delivered,
-            quality: path.quality.measures(path.losses.share()),
+            quality: path.quality.measures(),
         }
     }
 
@@ -372,11 +372,12 @@ impl Association {
         if !self.config.black_hole_detection || path.mtu() <= BASE_MTU || fit_in_short_packet {
             return;
         }
-        if path.black_hole.on_timeout() {
+        if path.black_hole.get_or_insert_default().on_timeout() {
+            path.black_hole = None;
             path.limit_mtu(BASE_MTU);
             self.limit_data();
         } else if path.heartbeat.pending.is_none() && !path.heartbeat.requested {
-            path.black_hole.asks = true;
+            path.heartbeat.asks_about_mtu = true;
             self.probe_soon(now, index);
         }
     }
@@ -427,19 +428,6 @@ impl Association {
     pub(crate) fn refused(&mut self, ctx: &mut Context<'_>) {
         if self.state == State::CookieWait && self.paths.len() == 1 {
             self.close(ctx, CloseReason::Refused { cause: None });
-        }
-    }
-
-    /// Allows Max.Burst packets on each path (RFC 9260 §6.1 D): at each SACK, and at other events that let data go out.
-    // [9260:6.1-14, 6.1-15]
-    fn allow_burst(&mut self) {
-        let burst = if self.config.max_burst == 0 {
-            u32::MAX
-        } else {
-            self.config.max_burst
-        };
-        for path in self.paths.iter_mut() {
-            path.burst_left = burst;
         }
     }
 

@@ -249,7 +249,7 @@ impl Association {
             }
         }
         let random = ctx.random.next_u64();
-        let interval = self.path_hb_interval();
+        let interval = self.config.path_hb_interval;
         let again = unanswered && self.shares_heartbeat_timer();
         let all_waits_for_it = self.is_held() && index == self.choice.sending;
         let path = &mut self.paths[index];
@@ -280,7 +280,7 @@ impl Association {
 
     /// Returns when the next heartbeat of a path is due that is idle since `from`; never if heartbeats are off.
     fn next_heartbeat(&self, index: PathId, from: Time, random: u64) -> Time {
-        let interval = self.path_hb_interval();
+        let interval = self.config.path_hb_interval;
         if interval.is_zero() {
             return NEVER;
         }
@@ -356,7 +356,7 @@ impl Association {
     /// Handles the timeout of a heartbeat (RFC 9260 §8.3).
     fn on_heartbeat_unanswered(&mut self, ctx: &mut Context<'_>, index: PathId) {
         self.trace_timer(ctx, TimerKind::Heartbeat, Some(index));
-        if core::mem::take(&mut self.paths[index].black_hole.asks) {
+        if core::mem::take(&mut self.paths[index].heartbeat.asks_about_mtu) {
             // The timeout of the data that it followed has counted already.
             return;
         }
@@ -384,7 +384,10 @@ impl Association {
             return Err(Discard::Unexpected);
         }
         path.heartbeat.pending = None;
-        path.black_hole.on_heartbeat_acked();
+        path.heartbeat.asks_about_mtu = false;
+        if let Some(suspicion) = &mut path.black_hole {
+            suspicion.on_heartbeat_acked();
+        }
         let random = ctx.random.next_u64();
         let rtt = path.heartbeat.round_trip(ctx.now);
         if let Some(rtt) = rtt {

@@ -52,7 +52,7 @@ impl Association {
             let event = PolicyEvent::Delivered {
                 packets: ack.packets,
                 bytes: ack.acked,
-                filled: self.paths[index].filled,
+                filled: ack.filled,
             };
             events.push((index, event));
         }

@@ -175,7 +175,7 @@ impl Association {
             RetransmitPath::Standard => timed_out,
             RetransmitPath::LargestCwnd => return self.best_path(|_, path| Reverse(path.control.cwnd())),
             RetransmitPath::LargestSsthresh => return self.best_path(|_, path| Reverse(path.control.ssthresh())),
-            RetransmitPath::LowestLoss => return self.best_path(|_, path| path.losses.share()),
+            RetransmitPath::LowestLoss => return self.best_path(|_, path| path.quality.losses.share()),
             RetransmitPath::LowestRtt => return self.best_path(|_, path| Self::round(path)),
             RetransmitPath::Soonest => {
                 return self.best_path(|index, path| (!self.window_open(index), Self::round(path)));

@@ -1,20 +1,18 @@
 //! Processing of a received SACK (RFC 9260 §6.2.1, §6.3, §7.2).
 
 use whimbrel_control::multipath::SackPath;
-use whimbrel_control::{AckSample, CouplingLimits, LossEvent, LossSignal, RecoveryEpoch, Span, Time, Verdict};
+use whimbrel_control::{AckSample, CouplingLimits, Span, Time};
 use whimbrel_wire::{Sack, TIMESTAMP_LEN, Tsn};
 
-use super::recovery::LostTogether;
 use super::sack_recorder::SackRecorder;
 use super::stamping::Echo;
-use super::{Association, Context};
-use crate::PathId;
+use super::{Association, Context, State};
 use crate::config::NEVER;
 use crate::error::Discard;
-use crate::event::{CloseReason, Event};
-use crate::path::Epochs;
+use crate::event::CloseReason;
 use crate::send::{MissingRules, PathAck, SackOutcome, SackReport};
 use crate::trace::{TraceEvent, TraceKinds};
+use crate::{PathId, PathState};
 
 impl Association {
     /// Processes a SACK chunk. Other forms of SACKs begin at `apply_sack`.
@@ -89,9 +87,15 @@ impl Association {
         reported: Option<(u32, PathId)>,
         echo: &Echo,
     ) -> SackOutcome {
-        let (in_recovery, early) = (self.epochs(PathId(0)).recovery.is_active(), self.retransmits_early());
+        let in_recovery = self.epochs(PathId(0)).recovery.is_active();
+        let (limit, early) = if self.config.parts.recovery.early_retransmit {
+            (self.missing_limit(), self.retransmits_early())
+        } else {
+            (self.config.missing_reports, false)
+        };
+        // An overtaken NEW GAPS adds to the known ranges.
+        let overtaken = echo.overtaken && !self.uses_new_gaps();
         ctx.scratch.lost.clear();
-        let (limit, adds_up) = (self.missing_limit(), self.uses_new_gaps());
         let mut recorder = SackRecorder {
             paths: &mut self.paths,
             trace: ctx.trace,
@@ -107,8 +111,7 @@ impl Association {
                 Some(stamping) if reported.is_some() => stamping.echoes(),
                 _ => &[],
             },
-            // An overtaken NEW GAPS adds to the known ranges.
-            overtaken: echo.overtaken && !adds_up,
+            overtaken,
         };
         let rules = MissingRules {
             limit,
@@ -123,7 +126,7 @@ impl Association {
     /// Applies the acknowledgements of a SACK or a SHUTDOWN: chunks, round-trip times, growth and T3-rtx of each path, end of the recovery, losses,
     /// the peer's window. cwnd grows before losses reduce it. `reported`: a_rwnd and the path of arrival, which a SHUTDOWN does not have.
     ///
-    /// In the scheme `standard`, these do nothing: `coupled_growth`, `check_recovery`, `enter_mode`, and all that concerns an [`Echo`].
+    /// What options beyond the standard do is called only if they are in use: each such call has its condition beside it.
     // [9260:7.2.4-6, 8.1-5]
     fn on_acknowledgement(
         &mut self,
@@ -133,7 +136,6 @@ impl Association {
         reported: Option<(u32, PathId)>,
         echo: &Echo,
     ) -> Result<(), Discard> {
-        self.remember_reduced();
         let held_before = self.sender.outstanding.data_held();
         let outcome = self.update_outstanding(ctx, sack, complete, reported, echo);
         let (advanced, newly_acked, reneged) = match outcome {
@@ -157,17 +159,23 @@ impl Association {
             // RFC 9260 §8.1
             self.errors = 0;
         }
-        let report = self.sender.outstanding.take_report();
+        let mut report = self.sender.outstanding.take_report();
+        for index in self.paths.ids() {
+            report.of_mut(index).was_reduced = self.epochs(index).reduced.is_active();
+        }
         if self.config.recovers {
             self.check_recovery(ctx, sack, echo, &report);
         }
         for index in self.paths.ids() {
-            let sampled = self.paths[index].take_sample();
-            if let Some(sample) = sampled.or_else(|| self.stamped_rtt(ctx.now, index, echo, report.of(index))) {
+            let sample = match self.paths[index].take_sample() {
+                None if echo.stamps.is_some() => self.stamped_rtt(ctx.now, index, echo, report.of(index)),
+                sample => sample,
+            };
+            if let Some(sample) = sample {
                 self.on_rtt_sample(ctx, index, sample);
             }
             let from = reported.map(|(_, from)| from);
-            self.apply_path_acknowledgement(ctx, index, report.of(index), advanced, from, echo);
+            self.apply_path_acknowledgement(ctx, index, report.of_mut(index), advanced, from, echo);
         }
         if !complete && !sack.gaps.is_empty() {
             self.take_out_unreported(ctx.now, &report);
@@ -186,15 +194,21 @@ impl Association {
         if let Some((a_rwnd, _)) = reported.filter(|_| outcome != SackOutcome::OldWithCopies) {
             self.apply_window(a_rwnd);
         }
-        self.inform_policy_of_sack(ctx, sack, &report);
+        if self.multipath.policy.is_some() {
+            self.inform_policy_of_sack(ctx, sack, &report);
+        }
         self.sender.outstanding.recycle(report);
         self.allow_burst();
         if newly_acked && self.config.parts.recovery.small_window {
             self.recover_small_window(ctx);
         }
-        self.tune_send(ctx);
+        if self.tuning.is_some() {
+            self.tune_send(ctx);
+        }
         self.notify_user_of_progress();
-        self.advance_shutdown(ctx);
+        if self.state != State::Established {
+            self.advance_shutdown(ctx);
+        }
         Ok(())
     }
 
@@ -203,7 +217,7 @@ impl Association {
         &mut self,
         ctx: &mut Context<'_>,
         index: PathId,
-        ack: &PathAck,
+        ack: &mut PathAck,
         advanced: bool,
         from: Option<PathId>,
         echo: &Echo,
@@ -211,10 +225,13 @@ impl Association {
         if ack.acked == 0 {
             return;
         }
-        let growth = self.coupled_growth(ctx.now, index, ack.acked);
+        let growth = match self.multipath.spread {
+            Some(_) => self.coupled_growth(ctx.now, index, ack.acked),
+            None => 1.0,
+        };
         let sample = self.ack_sample(ctx.now, index, ack, advanced, from, echo);
         let path = &mut self.paths[index];
-        path.filled = sample.flight_before >= path.control.cwnd();
+        ack.filled = sample.flight_before >= path.control.cwnd();
         path.control.on_ack(&sample, CouplingLimits::growth(growth));
         path.one_packet_only = false;
         // RFC 9260 §6.3.2 rules R2 and R3. Chunks that wait for retransmission are not in flight: `note_sent` starts the timer again.
@@ -223,7 +240,9 @@ impl Association {
         } else if ack.earliest_acked {
             path.t3 = ctx.now + path.timeout();
         }
-        if !self.is_stale(index, ack) {
+        // RFC 9260 §8.2. Nothing changes for a path without errors.
+        let is_in_order = path.errors == 0 && path.state == PathState::Active;
+        if !is_in_order && !self.is_stale(index, ack) {
             self.path_answered(ctx, index);
         }
         self.trace_window(ctx, index);
@@ -249,26 +268,23 @@ impl Association {
             ..
         } = *ack;
         let flight = self.sender.outstanding.flight(index);
-        let in_recovery = self.epochs(index).was_reduced && !self.grows_in_recovery(index);
+        let in_recovery = ack.was_reduced && !self.grows_in_recovery(index);
         let cumulative_advanced = if self.sender.outstanding.is_per_path() {
             advanced_here
         } else {
             advanced
         };
         // Without timestamps, redundant transmission does not always know which transmission has arrived.
-        let is_redundant = self.is_redundant();
-        let returned_on = from.filter(|_| self.paths.len() > 1 && !is_redundant);
+        let returned_on = from.filter(|_| self.paths.len() > 1 && !self.is_redundant());
         let path = &mut self.paths[index];
         let (stamps, eci) = if echo.path == Some(index) {
             (echo.stamps, echo.eci)
         } else {
             (None, None)
         };
-        if acked > 0 {
-            path.black_hole.on_data_acked();
-        }
+        path.black_hole = None;
         path.delivered += acked;
-        path.losses.on_delivered(packets);
+        path.quality.losses.on_delivered(packets);
         let flight_before = path.utilized(now, flight_before);
         let min_rtt = path.rtt.min_rtt();
         let rate = match &mut self.sender.rates {
@@ -301,102 +317,6 @@ impl Association {
             stamps,
             eci,
         }
-    }
-
-    /// RFC 9260 §7.2.4, items 2, 3 and 6: reduces cwnd, lets one packet go out regardless of cwnd (`urgent`), and enters the recovery.
-    /// Items 1 and 5 are in `Outstanding::add_missing_reports`, item 4 in `note_sent` and `apply_path_acknowledgement`; `end_epochs` ends the
-    /// recovery.
-    // [9260:7.2.3-1, 7.2.4-2]
-    fn apply_losses(&mut self, ctx: &mut Context<'_>, report: &SackReport) {
-        let before = *self.epochs(PathId(0));
-        for index in self.paths.ids() {
-            let PathAck {
-                lost,
-                lost_copies,
-                first_lost,
-                last_lost,
-                lost_tsn,
-                lost_bytes,
-                flight_before,
-                ..
-            } = *report.of(index);
-            if lost == 0 {
-                continue;
-            }
-            let Epochs { recovery, reduced, .. } = if self.sender.outstanding.is_per_path() {
-                self.paths[index].epochs
-            } else {
-                before
-            };
-            // RFC 9260 §7.2.4 item 6: any loss before the end of the recovery belongs to it. With `new_data_begins_recovery` (ns-2), only
-            // losses of data sent before it began do.
-            let goes_on = |epoch: RecoveryEpoch| {
-                epoch.is_active() && (!self.config.rules.new_data_begins_recovery || epoch.covers(last_lost))
-            };
-            let (in_recovery, in_reduced) = (goes_on(recovery), goes_on(reduced));
-            let highest = self.sender.outstanding.next_position(index).saturating_sub(1);
-            self.user.stats.fast_retransmits += u64::from(lost > lost_copies);
-            if let Some(rates) = &mut self.sender.rates {
-                rates.on_lost(index, lost_bytes);
-            }
-            let coupled = self.coupled_window(ctx.now, index, in_reduced);
-            self.paths[index].losses.on_lost(lost);
-            let loss = LostTogether {
-                signal: LossSignal::Gap,
-                first: first_lost,
-                last: last_lost,
-                packets: lost,
-                copies: lost_copies,
-                bytes: lost_bytes,
-                tsn: lost_tsn,
-                flight_before,
-            };
-            let loss = self.loss_event(ctx.now, index, &loss);
-            let epochs = self.epochs_mut(index);
-            // Paths that share the window of data share its loss episode.
-            epochs.episode += u32::from(!epochs.recovery.is_active() && !epochs.reduced.is_active());
-            let verdict = self.apply_loss(ctx, index, &loss, in_reduced, CouplingLimits::reduced(coupled));
-            if verdict != Verdict::Transmission && !in_reduced {
-                // Paths that share the window of data are reduced together, which counts as one recovery.
-                let epochs = self.epochs_mut(index);
-                let is_first = !epochs.reduced.is_active();
-                epochs.enter_reduced(highest, verdict);
-                self.user.stats.recoveries += u64::from(is_first);
-            }
-            if !in_recovery {
-                self.epochs_mut(index).recovery.enter(highest);
-            }
-            // Item 3: the next packet, at `poll_transmit`, is a retransmission regardless of cwnd.
-            if !in_recovery || self.config.rules.fast_retransmit_in_recovery {
-                self.paths[index].urgent |= lost > lost_copies;
-            }
-            self.trace_window(ctx, index);
-        }
-    }
-
-    /// Judges a loss found by missing reports on a path, and adapts the window. `in_reduced`: the window has been reduced for this
-    /// window of data.
-    pub(super) fn apply_loss(
-        &mut self,
-        ctx: &mut Context<'_>,
-        index: PathId,
-        loss: &LossEvent,
-        in_reduced: bool,
-        limits: CouplingLimits,
-    ) -> Verdict {
-        let counts_as_reduced = in_reduced && !self.config.parts.recovery.reduce_at_each_loss;
-        // A window reduced after a CE mark is not reduced again for the same window of data.
-        let has_reacted = counts_as_reduced || self.paths[index].reductions.marked();
-        let cwnd_before = self.paths[index].control.cwnd();
-        let inherited = self.epochs(index).inherited().filter(|_| in_reduced);
-        let verdict = self.judge(index, loss, inherited);
-        self.react(index, loss, verdict, has_reacted, limits);
-        self.trace_verdicts(ctx, index, LossSignal::Gap, verdict, cwnd_before);
-        if verdict != Verdict::Transmission && !has_reacted {
-            self.note_reduction_by_loss(index);
-        }
-        self.enter_mode(ctx, index, verdict);
-        verdict
     }
 
     /// Handles a SACK that had no room for all Gap Ack Blocks: the fate of TSNs above the last block is unknown. Of those, a chunk
@@ -454,41 +374,23 @@ impl Association {
         }
     }
 
-    pub(super) fn notify_user_of_progress(&mut self) {
-        let limit = self.send_limit();
-        // Several paths need the whole buffer: data that one path delays keeps the buffer filled with data that others have delivered.
-        let enough = if self.is_spread() {
-            limit
-                .saturating_sub(4 * usize::from(self.sender.max_data))
-                .max(limit / 4 * 3)
-        } else {
-            limit / 4 * 3
-        };
-        if self.user.notices.wants_space && self.buffered_send() <= enough {
-            self.user.notices.wants_space = false;
-            self.user.events.push_back(Event::SendSpace);
-        }
-        if self.user.notices.wants_idle && self.sender.queue.is_empty() && self.sender.outstanding.is_empty() {
-            self.user.notices.wants_idle = false;
-            self.user.events.push_back(Event::SendIdle);
-        }
-    }
-
     // [9260:6.3.1-1, 6.3.1-2]
     pub(super) fn on_rtt_sample(&mut self, ctx: &mut Context<'_>, index: PathId, sample: Span) {
-        let hb_interval = self.path_hb_interval();
         let path = &mut self.paths[index];
         path.timed = None;
         path.sampled_at = ctx.now;
         path.rtt.on_sample(sample);
         // RFC 9260 §8.3: the heartbeat period follows the RTO, also when it decreases.
-        path.heartbeat.on_rto(ctx.now, hb_interval, path.rtt.rto());
+        path.heartbeat
+            .on_rto(ctx.now, self.config.path_hb_interval, path.rtt.rto());
         if let Some(tuning) = &mut self.tuning {
             tuning.on_rtt(sample);
         }
         let busy = self.sender.outstanding.flight(index) > 0;
         path.quality.on_rtt(ctx.now, sample, path.delivered, busy);
-        self.renew_loss_timeout(index);
+        if self.config.recovers {
+            self.renew_loss_timeout(index);
+        }
         let rtt = &self.paths[index].rtt;
         ctx.trace
             .emit(TraceKinds::RTT, ctx.now, Some(self.id), || TraceEvent::Rtt {
@@ -498,6 +400,19 @@ impl Association {
                 rttvar: rtt.rttvar(),
                 rto: rtt.rto(),
             });
+    }
+
+    /// Allows Max.Burst packets on each path (RFC 9260 §6.1 D): at each SACK, and at other events that let data go out.
+    // [9260:6.1-14, 6.1-15]
+    pub(super) fn allow_burst(&mut self) {
+        let burst = if self.config.max_burst == 0 {
+            u32::MAX
+        } else {
+            self.config.max_burst
+        };
+        for path in self.paths.iter_mut() {
+            path.burst_left = burst;
+        }
     }
 
     pub(super) fn trace_window(&self, ctx: &mut Context<'_>, index: PathId) {

@@ -1,6 +1,6 @@
 //! A heartbeat timer shared by all paths, as in ns-2.35 ([`HeartbeatTimer::Association`]).
 
-use whimbrel_control::{Span, Time};
+use whimbrel_control::Time;
 
 use super::{Association, Context};
 use crate::PathId;
@@ -19,15 +19,6 @@ impl Association {
     /// Returns whether one timer serves all paths.
     pub(super) fn shares_heartbeat_timer(&self) -> bool {
         self.config.rules.heartbeat_timer == HeartbeatTimer::Association
-    }
-
-    /// Returns HB.interval of the paths' own timers: zero (off) if all paths share one timer.
-    pub(super) fn path_hb_interval(&self) -> Span {
-        if self.shares_heartbeat_timer() {
-            Span::ZERO
-        } else {
-            self.config.hb_interval
-        }
     }
 
     /// Starts the timer with the RTO of this path.

@@ -274,7 +274,7 @@ impl Association {
             });
         })?;
         self.user.stats.timeouts += 1;
-        self.paths[index].losses.on_lost(packets);
+        self.paths[index].quality.losses.on_lost(packets);
         if let Some(rates) = &mut self.sender.rates {
             rates.on_lost(index, flight_before);
         }

@@ -172,7 +172,7 @@ impl Association {
                     };
                     self.paths[packet.path].heartbeat.on_sent(ctx.now);
                     packet.push(&Chunk::Heartbeat(HeartbeatInfo(&content.to_bytes())));
-                    if self.paths[packet.path].black_hole.is_suspected() {
+                    if self.paths[packet.path].black_hole.is_some() {
                         // With data, the packet might be too long to arrive.
                         return true;
                     }

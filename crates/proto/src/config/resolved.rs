@@ -7,7 +7,7 @@ use whimbrel_control::recovery::Recovery;
 use whimbrel_control::{SchemeParts, Span};
 
 use super::AssociationConfig;
-use super::preset::{Preset, Rules};
+use super::preset::{HeartbeatTimer, Preset, Rules};
 
 /// A configuration, with preset, scheme and changes to single parts resolved: made once, and shared by the associations that use it.
 ///
@@ -25,13 +25,20 @@ pub(crate) struct Resolved {
     pub(crate) offers_auth: bool,
     /// Whether the recovery differs from the standard's.
     pub(crate) recovers: bool,
+    /// HB.interval of the paths' own timers: zero (off) if all paths share one timer.
+    pub(crate) path_hb_interval: Span,
 }
 
 impl Resolved {
     pub(crate) fn new(config: AssociationConfig) -> Self {
         let parts = config.parts();
+        let rules = config.resolved_rules();
         Resolved {
-            rules: config.resolved_rules(),
+            path_hb_interval: match rules.heartbeat_timer {
+                HeartbeatTimer::Association => Span::ZERO,
+                HeartbeatTimer::Path => config.hb_interval,
+            },
+            rules,
             missing_reports: config.resolved_missing_reports().min(255) as u8,
             offers_auth: config.wants_auth(),
             recovers: parts.recovery != Recovery::default(),

@@ -6,47 +6,25 @@ pub(crate) const BASE_MTU: u16 = 1280;
 /// Timeouts after the first one, for which the path is taken for a black hole.
 const TIMEOUTS: u8 = 2;
 
-/// Whether a path loses data but not HEARTBEATs, which are short.
+/// A path that has lost data: perhaps a router drops long packets, but not HEARTBEATs, which are short.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct BlackHole {
-    /// The HEARTBEAT under way was sent to ask this.
-    pub(crate) asks: bool,
-    /// Data has timed out, and none was acknowledged since.
-    timed_out: bool,
-    /// A HEARTBEAT was acknowledged after the latest timeout.
+    /// A HEARTBEAT was acknowledged after the latest timeout of data.
     answered: bool,
-    /// Further timeouts, with an acknowledged HEARTBEAT before each.
+    /// Timeouts after the first one, with an acknowledged HEARTBEAT before each.
     timeouts: u8,
 }
 
 impl BlackHole {
-    /// Returns whether HEARTBEATs should be sent in packets of their own: data has timed out.
-    pub(crate) fn is_suspected(&self) -> bool {
-        self.timed_out
-    }
-
-    pub(crate) fn on_data_acked(&mut self) {
-        *self = BlackHole {
-            asks: self.asks,
-            ..BlackHole::default()
-        };
-    }
-
     pub(crate) fn on_heartbeat_acked(&mut self) {
-        self.asks = false;
-        self.answered = self.timed_out;
+        self.answered = true;
     }
 
     /// Counts a timeout of data. Returns whether long packets are taken to be lost.
     pub(crate) fn on_timeout(&mut self) -> bool {
-        self.timeouts += u8::from(self.answered);
+        self.timeouts = self.timeouts.saturating_add(self.answered.into());
         self.answered = false;
-        self.timed_out = true;
-        let is_found = self.timeouts >= TIMEOUTS;
-        if is_found {
-            self.on_data_acked();
-        }
-        is_found
+        self.timeouts >= TIMEOUTS
     }
 }
 
@@ -57,7 +35,6 @@ mod tests {
     #[test]
     fn timeouts_count_only_between_answers() {
         let mut path = BlackHole::default();
-        path.on_heartbeat_acked();
         assert!(
             !path.on_timeout() && !path.on_timeout() && !path.on_timeout(),
             "the path is down"
@@ -66,10 +43,5 @@ mod tests {
         assert!(!path.on_timeout());
         path.on_heartbeat_acked();
         assert!(path.on_timeout());
-        path.on_heartbeat_acked();
-        assert!(!path.on_timeout(), "it begins again");
-        path.on_heartbeat_acked();
-        path.on_data_acked();
-        assert!(!path.on_timeout() && !path.on_timeout());
     }
 }

@@ -18,6 +18,8 @@ pub(crate) struct HeartbeatState {
     pub(crate) sent_again: bool,
     /// The user or path verification requested a heartbeat.
     pub(crate) requested: bool,
+    /// It was requested to find out whether the path carries short packets only.
+    pub(crate) asks_about_mtu: bool,
     /// When a chunk that can measure the round-trip time was last sent. The path is idle since then.
     pub(crate) last_probe: Time,
 }
@@ -30,6 +32,7 @@ impl Default for HeartbeatState {
             sent_at: NEVER,
             sent_again: false,
             requested: false,
+            asks_about_mtu: false,
             last_probe: Time::ZERO,
         }
     }

@@ -1,42 +1,39 @@
 //! A path: a peer address with the local address that is used for it, its timers and its congestion control.
 
 mod black_hole;
+mod controller;
 mod epochs;
 mod heartbeat;
-mod losses;
 mod pacing;
 mod paths;
 mod quality;
 mod recovery;
-mod reductions;
 mod returns;
 
 use core::num::NonZeroU64;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use whimbrel_control::discriminator::Discriminator;
 use whimbrel_control::estimator::{RttConfig, RttEstimator};
-use whimbrel_control::{BuildContext, Controller, GroundTruth, Seq, Span, Time, WindowRules};
-use whimbrel_wire::COMMON_HEADER_LEN;
+use whimbrel_control::{Controller, GroundTruth, Seq, Span, Time};
 
 pub(crate) use heartbeat::{HEARTBEAT_INFO_LEN, HeartbeatContent, HeartbeatState, next_heartbeat, period};
 
-pub(crate) use epochs::Epochs;
+pub(crate) use epochs::{Epochs, Reductions};
 pub(crate) use paths::Paths;
 pub use quality::{JudgedLosses, PathQuality};
 pub use recovery::RecoveryMode;
 pub(crate) use recovery::{PathRecovery, Tail, Undo};
-pub(crate) use reductions::Reductions;
 
 pub(crate) use black_hole::BASE_MTU;
 use black_hole::BlackHole;
-use losses::LossShare;
+pub(crate) use controller::pmdcs;
+use controller::{controller, max_packet};
 use pacing::Restraint;
 use quality::Quality;
 use returns::Returns;
 
-use crate::config::{NEVER, Preset, Resolved};
+use crate::config::{NEVER, Resolved};
 use crate::{PathId, TransportAddr};
 
 /// Whether a path can be used.
@@ -137,9 +134,7 @@ pub(crate) struct Path {
     pub(crate) delivered: u64,
     /// Strength of congestion at the latest judged loss, if the discriminator measures it.
     pub(crate) strength: Option<f64>,
-    /// Loss rate of the path.
-    pub(crate) losses: LossShare,
-    /// Other measures of quality.
+    /// Loss rate and other measures of quality.
     pub(crate) quality: Quality,
     /// When T3-rtx expires.
     pub(crate) t3: Time,
@@ -162,8 +157,6 @@ pub(crate) struct Path {
     pub(crate) burst_left: u32,
     /// After a timeout only one packet may be in flight until data is acknowledged (RFC 9260 §7.2.3).
     pub(crate) one_packet_only: bool,
-    /// cwnd was fully utilized before the latest acknowledgement.
-    pub(crate) filled: bool,
     /// The next packet of data lost on this path is sent now, on any path and regardless of cwnd: a fast retransmit
     /// (RFC 9260 §7.2.4 item 3) or the first retransmission after a timeout (RFC 9260 §6.3.3 rule E3).
     pub(crate) urgent: bool,
@@ -179,7 +172,8 @@ pub(crate) struct Path {
     /// For which windows of data cwnd has been reduced, as far as ECN needs it.
     pub(crate) reductions: Reductions,
     mtu: u16,
-    pub(crate) black_hole: BlackHole,
+    /// Present while no data has been acknowledged since a timeout.
+    pub(crate) black_hole: Option<BlackHole>,
 }
 
 impl Path {
@@ -226,7 +220,6 @@ impl Path {
             control: controller(config, truth, remote),
             delivered: 0,
             strength: None,
-            losses: LossShare::default(),
             quality: Quality::default(),
             t3: NEVER,
             heartbeat: HeartbeatState::default(),
@@ -239,7 +232,6 @@ impl Path {
             last_data: Time::ZERO,
             burst_left: 0,
             one_packet_only: false,
-            filled: false,
             urgent: false,
             release: NEVER,
             restraint: None,
@@ -247,7 +239,7 @@ impl Path {
             epochs: Epochs::default(),
             reductions: Reductions::default(),
             mtu: config.mtu,
-            black_hole: BlackHole::default(),
+            black_hole: None,
         }
     }
 
@@ -282,6 +274,25 @@ impl Path {
     /// Returns whether the path is preferred for data.
     pub(crate) fn is_active(&self) -> bool {
         self.in_use() && self.state == PathState::Active
+    }
+
+    /// Returns the retransmission timeout in use.
+    #[inline]
+    pub(crate) fn timeout(&self) -> Span {
+        match &self.recovery {
+            Some(recovery) if !recovery.timeout.is_zero() => recovery.timeout,
+            _ => self.rtt.rto(),
+        }
+    }
+
+    /// Returns when the path's next timer expires.
+    #[inline]
+    pub(crate) fn next_timeout(&self) -> Time {
+        let next = self.t3.min(self.heartbeat.timer).min(self.release);
+        match &self.recovery {
+            None => next,
+            Some(recovery) => next.min(recovery.tail_probe),
+        }
     }
 
     /// Returns the largest SCTP packet on this path in bytes, without IP and UDP headers.
@@ -420,70 +431,10 @@ impl Path {
     }
 }
 
-const UDP_HEADER: usize = 8;
-
-fn max_packet(mtu: u16, remote: TransportAddr) -> usize {
-    let ip = match remote.ip() {
-        IpAddr::V4(_) => 20,
-        IpAddr::V6(_) => 40,
-    };
-    let udp = if remote.port() == 0 { 0 } else { UDP_HEADER };
-    // Chunks are padded to a multiple of four bytes, so a packet is too.
-    (usize::from(mtu) - ip - udp) / 4 * 4
-}
-
-/// Returns the Path Maximum DATA Chunk Size (PMDCS, RFC 9260 §1.3) in bytes.
-pub(crate) fn pmdcs(mtu: u16, remote: TransportAddr) -> usize {
-    max_packet(mtu, remote) - COMMON_HEADER_LEN
-}
-
-fn controller(config: &Resolved, truth: Option<&Arc<dyn GroundTruth>>, remote: TransportAddr) -> Controller {
-    // RFC 9260 and ns-2 count in PMDCS; RFC 4960 and RFC 2960 count in path MTU.
-    let (unit, standard_cwnd, floor_units) = match config.preset {
-        Preset::Rfc9260 => {
-            let unit = pmdcs(config.mtu, remote) as u64;
-            // RFC 9260 §7.2.1 [9260:7.2.1-1]
-            let floor = if remote.is_ipv4() { 4404 } else { 4344 };
-            (unit, (4 * unit).min((2 * unit).max(floor)), 4)
-        }
-        Preset::Rfc4960 => {
-            let unit = u64::from(config.mtu);
-            // RFC 4960 §7.2.1
-            let initial_cwnd = (4 * unit).min((2 * unit).max(4380));
-            (unit, initial_cwnd, 4)
-        }
-        Preset::Rfc2960 => {
-            let unit = u64::from(config.mtu);
-            // RFC 2960 §7.2.1
-            (unit, 2 * unit, 2)
-        }
-        Preset::Ns2 => {
-            // RFC 4960's rule in units of PMDCS. ns-2's `initialCwnd_` does not change it.
-            let unit = pmdcs(config.mtu, remote) as u64;
-            (unit, (4 * unit).min((2 * unit).max(4380)), 4)
-        }
-    };
-    let initial_cwnd = config.initial_cwnd.map_or(standard_cwnd, u64::from);
-    let floor_units = config.min_ssthresh_mtus.map_or(floor_units, u64::from);
-    let rules = WindowRules {
-        initial_cwnd,
-        unit,
-        floor: floor_units * unit,
-        growth: config.rules.growth,
-    };
-    let parts = &config.parts;
-    let context = BuildContext { truth: truth.cloned() };
-    let mut control = Controller::new(rules, parts.discriminator.build(&context), parts.window.build(&context));
-    if let Some(ssthresh) = config.initial_ssthresh() {
-        control.set_ssthresh(ssthresh);
-    }
-    control
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::AssociationConfig;
+    use crate::config::{AssociationConfig, Preset};
 
     fn path(config: &AssociationConfig, remote: &str) -> Path {
         let remote: TransportAddr = remote.parse().unwrap();

@@ -77,25 +77,6 @@ impl Default for PathRecovery {
 }
 
 impl Path {
-    /// Returns the retransmission timeout in use.
-    #[inline]
-    pub(crate) fn timeout(&self) -> Span {
-        match &self.recovery {
-            Some(recovery) if !recovery.timeout.is_zero() => recovery.timeout,
-            _ => self.rtt.rto(),
-        }
-    }
-
-    /// Returns when the path's next timer expires.
-    #[inline]
-    pub(crate) fn next_timeout(&self) -> Time {
-        let next = self.t3.min(self.heartbeat.timer).min(self.release);
-        match &self.recovery {
-            None => next,
-            Some(recovery) => next.min(recovery.tail_probe),
-        }
-    }
-
     /// Stops the timers of data in flight on the path.
     pub(crate) fn hold_data_timers(&mut self) {
         self.t3 = NEVER;

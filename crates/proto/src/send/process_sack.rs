@@ -49,8 +49,7 @@ struct Transmission {
 impl Outstanding {
     /// Removes and marks what a SACK acknowledges, counts missing reports, and declares chunks lost.
     ///
-    /// Without copies and with one sequence for the association, as in the scheme `standard`, `sequences` and `copies` are `None`, and `settle`,
-    /// `leave_to_echoes`, `on_duplicates` and `on_echoes` do nothing.
+    /// Without copies and with one sequence for the association, as in the scheme `standard`, `sequences` and `copies` are `None`.
     pub(crate) fn on_sack(
         &mut self,
         sack: &Sack<'_>,
@@ -73,10 +72,12 @@ impl Outstanding {
         let mut highest_newly_acked = None;
         for _ in 0..ahead {
             let seq = self.base();
-            if self.leave_to_echoes(seq, observer) {
-                highest_newly_acked = Some(seq);
+            if self.copies.is_some() {
+                if self.leave_to_echoes(seq, observer) {
+                    highest_newly_acked = Some(seq);
+                }
+                self.settle(seq, observer);
             }
-            self.settle(seq, observer);
             let Some(slot) = self.slots.front() else {
                 break;
             };
@@ -99,8 +100,10 @@ impl Outstanding {
         let Some(reneged) = self.on_gap_blocks(sack.gaps, rules.complete, &mut highest_newly_acked, observer) else {
             return SackOutcome::Impossible;
         };
-        self.on_duplicates(sack, observer);
-        self.on_echoes(observer);
+        if self.copies.is_some() {
+            self.on_duplicates(sack, observer);
+            self.on_echoes(observer);
+        }
         let advanced = ahead > 0;
         if self.is_per_path() {
             self.finish_paths(&rules, observer);
@@ -273,11 +276,13 @@ impl Outstanding {
 
     /// Handles a chunk that a Gap Ack Block newly acknowledges.
     fn on_gap_acked(&mut self, seq: Seq, highest_newly_acked: &mut Option<Seq>, observer: &mut impl SackObserver) {
-        if self.leave_to_echoes(seq, observer) {
-            *highest_newly_acked = (*highest_newly_acked).max(Some(seq));
-            return;
+        if self.copies.is_some() {
+            if self.leave_to_echoes(seq, observer) {
+                *highest_newly_acked = (*highest_newly_acked).max(Some(seq));
+                return;
+            }
+            self.settle(seq, observer);
         }
-        self.settle(seq, observer);
         let Some(slot) = self.slot(seq) else { return };
         if slot.fate == Fate::Acked {
             return;

@@ -39,6 +39,10 @@ pub(crate) struct PathAck {
     pub(crate) newest: Seq,
     /// With accounting per path: the cumulative ack point of the path advanced.
     pub(crate) advanced: bool,
+    /// The window had been reduced for this window of data when the SACK arrived. Set by the association.
+    pub(crate) was_reduced: bool,
+    /// cwnd was fully utilized before the SACK. Set by the association.
+    pub(crate) filled: bool,
 }
 
 impl PathAck {
@@ -81,6 +85,11 @@ impl SackReport {
     #[inline]
     pub(crate) fn of(&self, path: PathId) -> &PathAck {
         &self.0[path.index()]
+    }
+
+    #[inline]
+    pub(crate) fn of_mut(&mut self, path: PathId) -> &mut PathAck {
+        &mut self.0[path.index()]
     }
 }
 

@@ -258,7 +258,7 @@ impl Association {
             self.try_again(ctx, addr);
             self.keep_source(ctx, addr);
         } else if !is_known {
-            let interval = self.path_hb_interval();
+            let interval = self.config.path_hb_interval;
             let interval = if interval.is_zero() {
                 self.config.rto_max
             } else {

@@ -14,7 +14,7 @@ use whimbrel_control::{CouplingLimits, LossSignal, Span, Time, Verdict};
 use whimbrel_wire::Sack;
 
 use super::super::{Association, Context};
-use super::verdict::LostTogether;
+use super::fast_recovery::LostTogether;
 use crate::PathId;
 use crate::config::NEVER;
 use crate::path::Tail;
