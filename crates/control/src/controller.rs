@@ -19,6 +19,27 @@ pub struct WindowRules {
     pub growth: GrowthRule,
 }
 
+/// The same in little memory, as there is one for each path.
+#[derive(Debug)]
+struct Rules {
+    initial_cwnd: u32,
+    unit: u32,
+    floor: u32,
+    growth: GrowthRule,
+}
+
+impl From<WindowRules> for Rules {
+    fn from(rules: WindowRules) -> Self {
+        let short = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
+        Rules {
+            initial_cwnd: short(rules.initial_cwnd),
+            unit: short(rules.unit),
+            floor: short(rules.floor),
+            growth: rules.growth,
+        }
+    }
+}
+
 /// Congestion state of one path: cwnd and ssthresh in bytes, a discriminator, a window control.
 ///
 /// For each acknowledgement it calls the discriminator, then the window control; the transport keeps the estimators. For each loss the
@@ -28,7 +49,7 @@ pub struct WindowRules {
 pub struct Controller {
     cwnd: u64,
     ssthresh: u64,
-    rules: WindowRules,
+    rules: Rules,
     discriminator: Discriminator,
     window: Window,
     /// The window before the last timeout, to be restored if the timeout was spurious.
@@ -44,7 +65,7 @@ impl Controller {
         Controller {
             cwnd: rules.initial_cwnd,
             ssthresh: u64::MAX,
-            rules,
+            rules: rules.into(),
             discriminator,
             window,
             before_timeout: WindowUpdate {
@@ -89,7 +110,7 @@ impl Controller {
 
     /// Returns the unit of growth in bytes.
     pub fn unit(&self) -> u64 {
-        self.rules.unit
+        self.rules.unit.into()
     }
 
     /// Returns the optional samples that the parts need.
@@ -183,7 +204,7 @@ impl Controller {
 
     /// Restarts the path with a window of this many units. ssthresh does not change.
     pub fn restart(&mut self, units: u32) {
-        let cwnd = self.rules.unit.saturating_mul(units.into());
+        let cwnd = u64::from(self.rules.unit) * u64::from(units);
         self.apply(WindowUpdate {
             cwnd,
             ssthresh: self.ssthresh,
@@ -193,10 +214,10 @@ impl Controller {
     /// Halves the window because data sent on this path blocks the other paths, and ends slow start there (Raiciu et
     /// al. 2012, 4.2). Returns whether the window is not larger than the minimum after congestion (RFC 9260 §7.2.3).
     pub fn penalise(&mut self) -> bool {
-        let cwnd = (self.cwnd / 2).max(self.rules.unit);
+        let cwnd = (self.cwnd / 2).max(self.rules.unit.into());
         self.before_penalties = self.before_penalties.max(self.ssthresh);
         self.apply(WindowUpdate { cwnd, ssthresh: cwnd });
-        cwnd <= self.rules.floor
+        cwnd <= u64::from(self.rules.floor)
     }
 
     /// Restores the ssthresh from before the penalties, if nothing but penalties has reduced it: the paths that waited for this one have
@@ -241,9 +262,9 @@ impl Controller {
         WindowView {
             cwnd: self.cwnd,
             ssthresh: self.ssthresh,
-            unit: self.rules.unit,
-            initial_cwnd: self.rules.initial_cwnd,
-            floor: self.rules.floor,
+            unit: self.rules.unit.into(),
+            initial_cwnd: self.rules.initial_cwnd.into(),
+            floor: self.rules.floor.into(),
             growth: self.rules.growth,
             limits: CouplingLimits::NONE,
         }
@@ -252,7 +273,7 @@ impl Controller {
     #[inline]
     fn apply(&mut self, update: WindowUpdate) {
         // The window is never smaller than one packet.
-        self.cwnd = update.cwnd.max(self.rules.unit.min(self.rules.initial_cwnd));
+        self.cwnd = update.cwnd.max(self.rules.unit.min(self.rules.initial_cwnd).into());
         self.ssthresh = update.ssthresh;
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! RFC 9260 §6.3.1, the same rules as RFC 6298 for TCP.
 
+use std::sync::Arc;
+
 use crate::Span;
 
 /// Constants of the estimator.
@@ -38,7 +40,8 @@ const GRANULARITY: Span = Span::from_nanos(1);
 /// SRTT, RTTVAR and RTO of one path.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
-    config: RttConfig,
+    /// Shared by the paths of many associations.
+    config: Arc<RttConfig>,
     /// Zero until the first measurement.
     srtt: Span,
     rttvar: Span,
@@ -48,12 +51,12 @@ pub struct RttEstimator {
 
 impl RttEstimator {
     /// Creates an estimator without measurements (rule C1).
-    pub fn new(config: RttConfig) -> Self {
+    pub fn new(config: Arc<RttConfig>) -> Self {
         RttEstimator {
-            config,
             srtt: Span::ZERO,
             rttvar: Span::ZERO,
             rto: config.initial,
+            config,
             min_rtt: Span::MAX,
         }
     }
@@ -123,10 +126,10 @@ mod tests {
     }
 
     fn estimator() -> RttEstimator {
-        RttEstimator::new(RttConfig {
+        RttEstimator::new(Arc::new(RttConfig {
             min: ms(10),
             ..RttConfig::default()
-        })
+        }))
     }
 
     #[test]
@@ -148,7 +151,7 @@ mod tests {
     #[test]
     fn the_timeout_stays_between_its_bounds() {
         // Rules C6 and C7
-        let mut rtt = RttEstimator::new(RttConfig::default());
+        let mut rtt = RttEstimator::new(Arc::default());
         rtt.on_sample(ms(20));
         assert_eq!(rtt.rto(), Span::from_secs(1));
         rtt.on_sample(Span::from_secs(500));

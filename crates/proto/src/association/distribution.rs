@@ -112,7 +112,7 @@ impl Association {
             rto: path.rtt.rto(),
             loss: path.quality.losses.share(),
             errors: path.errors,
-            last_hop: path.last_hop,
+            last_hop: path.last_hop(),
         }
     }
 
@@ -199,7 +199,7 @@ impl Association {
         }
         let epochs = self.epochs(index);
         let goes_on = epochs.recovery.is_active() || epochs.reduced.is_active();
-        let is_first = !goes_on && !self.paths[index].reductions.marked();
+        let is_first = !goes_on && !self.paths[index].is_marked();
         self.ask_coupling(now, |coupling, paths| {
             if is_first {
                 coupling.on_loss(index.index());

@@ -124,7 +124,7 @@ impl Association {
             .outstanding
             .position(seq)
             .unwrap_or_else(|| self.sender.outstanding.acked_to(index).saturating_sub(1));
-        let reductions = &self.paths[index].reductions;
+        let reductions = self.paths[index].reductions.get_or_insert_default();
         let is_belated = !self.config.parts.ecn_cwr && seq < reductions.below;
         let reduces = !reductions.by_any.is_active() && !is_belated;
         ctx.trace
@@ -150,8 +150,9 @@ impl Association {
         self.user.stats.window_reductions += u64::from(path.control.cwnd() < before);
         if reduces {
             let (on_path, of_all) = highest_positions(&self.sender.outstanding, index);
-            path.reductions.by_mark.enter(on_path);
-            path.reductions.enter(on_path, of_all);
+            let reductions = path.reductions.get_or_insert_default();
+            reductions.by_mark.enter(on_path);
+            reductions.enter(on_path, of_all);
             self.user.stats.ecn_reductions += 1;
             self.enter_mode(ctx, index, Verdict::Congestion);
             if self.config.parts.ecn_cwr {
@@ -184,7 +185,8 @@ impl Association {
     pub(super) fn note_reduction_by_loss(&mut self, index: PathId) {
         if self.agreed.ecn.in_use {
             let (on_path, of_all) = highest_positions(&self.sender.outstanding, index);
-            self.paths[index].reductions.enter(on_path, of_all);
+            let reductions = self.paths[index].reductions.get_or_insert_default();
+            reductions.enter(on_path, of_all);
         }
     }
 }

@@ -5,7 +5,7 @@ use whimbrel_control::{Span, Time};
 use whimbrel_wire::{CHUNK_HEADER_LEN, Chunk, Init, PacketView, Parameter, Parameters, Tsn, TypeList};
 
 use super::packet::Packet;
-use super::{Agreement, Association, AuthAgreement, Context, Identity, Outgoing, State, extra_pairs};
+use super::{Agreement, Association, AuthAgreement, Context, Identity, Outgoing, Scratch, State, extra_pairs};
 use crate::config::NEVER;
 use crate::endpoint::{Cookie, MIN_RWND, PeerInit, Refusal, Reply, ReplyChunk, missing_cookie};
 use crate::error::Discard;
@@ -143,13 +143,13 @@ impl Association {
         let agreement = Agreement::of(cookie);
         let mut association = Association::new(identity, cookie.local_tag, cookie.local_initial_tsn, paths, ctx.random);
         association.ends.accepted = true;
-        association.agree(&agreement);
+        association.agree(ctx.scratch, &agreement);
         association.establish(ctx);
         association.send_cookie_ack(ctx, from);
         association
     }
 
-    fn agree(&mut self, agreement: &Agreement) {
+    fn agree(&mut self, scratch: &mut Scratch, agreement: &Agreement) {
         self.ends.local_tag = agreement.local_tag;
         self.ends.peer_tag = agreement.peer_tag;
         self.ends.outbound_streams = agreement.outbound_streams;
@@ -166,7 +166,7 @@ impl Association {
         // RFC 9260 §6.2.1 A
         self.sender.peer_rwnd = agreement.peer_rwnd;
         self.sender.largest_peer_rwnd = agreement.peer_rwnd;
-        self.receiving.receiver = Some(self.new_receiver(agreement.peer_initial_tsn));
+        self.receiving.receiver = Some(self.new_receiver(scratch, agreement.peer_initial_tsn));
     }
 
     fn establish(&mut self, ctx: &mut Context<'_>) {
@@ -274,24 +274,27 @@ impl Association {
             bytes: cookie.into(),
             is_echoed: false,
         }));
-        self.agree(&Agreement {
-            local_tag: self.ends.local_tag,
-            peer_tag: peer.tag,
-            local_initial_tsn: self.ends.local_initial_tsn,
-            peer_initial_tsn: peer.initial_tsn,
-            peer_rwnd: peer.rwnd,
-            // RFC 9260 §5.1.1
-            outbound_streams: self.config.outbound_streams.min(peer.inbound_streams),
-            inbound_streams: self.config.max_inbound_streams.min(peer.outbound_streams),
-            ecn: peer.ecn,
-            extensions: Extensions::wanted(&self.config).in_common(peer.extensions),
-            auth: self
-                .agreed
-                .auth_random
-                .as_ref()
-                .zip(peer.auth)
-                .map(|(random, peer)| AuthAgreement { random: random.0, peer }),
-        });
+        self.agree(
+            ctx.scratch,
+            &Agreement {
+                local_tag: self.ends.local_tag,
+                peer_tag: peer.tag,
+                local_initial_tsn: self.ends.local_initial_tsn,
+                peer_initial_tsn: peer.initial_tsn,
+                peer_rwnd: peer.rwnd,
+                // RFC 9260 §5.1.1
+                outbound_streams: self.config.outbound_streams.min(peer.inbound_streams),
+                inbound_streams: self.config.max_inbound_streams.min(peer.outbound_streams),
+                ecn: peer.ecn,
+                extensions: Extensions::wanted(&self.config).in_common(peer.extensions),
+                auth: self
+                    .agreed
+                    .auth_random
+                    .as_ref()
+                    .zip(peer.auth)
+                    .map(|(random, peer)| AuthAgreement { random: random.0, peer }),
+            },
+        );
         self.announce_later(hidden);
         let waited = self.waited_for_t1(ctx.now);
         let init_path = self.paths[self.choice.sending].remote;
@@ -495,11 +498,14 @@ impl Association {
         if matches!(self.state, State::CookieWait | State::CookieEchoed) {
             self.outgoing.clear();
             let hidden = self.hide_translated(cookie.local);
-            self.agree(&Agreement {
-                local_tag: self.ends.local_tag,
-                local_initial_tsn: self.ends.local_initial_tsn,
-                ..Agreement::of(cookie)
-            });
+            self.agree(
+                ctx.scratch,
+                &Agreement {
+                    local_tag: self.ends.local_tag,
+                    local_initial_tsn: self.ends.local_initial_tsn,
+                    ..Agreement::of(cookie)
+                },
+            );
             self.announce_later(hidden);
             let early = u32::try_from(self.sender.outstanding.data_in_flight()).unwrap_or(u32::MAX);
             self.sender.peer_rwnd = self.sender.peer_rwnd.saturating_sub(early);
@@ -547,7 +553,7 @@ impl Association {
         for path in self.paths.iter_mut() {
             path.reinitialize(&config, truth.as_ref());
         }
-        self.agree(&restart);
+        self.agree(ctx.scratch, &restart);
         self.set_state(ctx, State::Established);
         self.errors = 0;
         self.user.events.push_back(Event::Restarted);

@@ -101,6 +101,8 @@ pub(crate) struct Scratch {
     pub(crate) ranges: ranges::Ranges,
     /// Chunks declared lost in this call, recorded if verdicts are traced.
     pub(crate) lost: Vec<components::Lost>,
+    /// The receiver's settings in the last new association. Most associations have the same.
+    receiver_config: Option<Arc<ReceiverConfig>>,
 }
 
 /// One association of an [`Endpoint`](crate::Endpoint).
@@ -461,7 +463,7 @@ impl Association {
     }
 
     // [9260:3.3.2-10, 3.3.3-10]
-    fn new_receiver(&self, peer_initial_tsn: Tsn) -> Box<Receiver> {
+    fn new_receiver(&self, scratch: &mut Scratch, peer_initial_tsn: Tsn) -> Box<Receiver> {
         let reporting = &self.config.parts.reporting;
         let mut config = ReceiverConfig::with_second_level(
             self.config.recv_buffer,
@@ -484,7 +486,11 @@ impl Association {
         config.takes_back = !self.uses_nr_sack();
         config.new_gaps_only = self.uses_new_gaps();
         config.sack_each_path = self.agreed.stamping.as_ref().is_some_and(|stamping| stamping.repeats());
-        let mut receiver = Box::new(Receiver::new(peer_initial_tsn, &config));
+        let config = match &scratch.receiver_config {
+            Some(known) if **known == config => known.clone(),
+            _ => scratch.receiver_config.insert(Arc::new(config)).clone(),
+        };
+        let mut receiver = Box::new(Receiver::new(peer_initial_tsn, config));
         if let Some(size) = self.tuned_recv_buffer() {
             // After a restart of the peer, the buffer keeps its size.
             receiver.resize(size);

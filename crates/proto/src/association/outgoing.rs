@@ -99,8 +99,13 @@ impl OutgoingQueue {
         self.waiting.get(place)
     }
 
+    /// Removes the chunk at this position. An empty queue takes no memory: control chunks are rare.
     pub(crate) fn take(&mut self, place: usize) -> Option<Outgoing> {
-        self.waiting.remove(place).map(|(_, chunk)| chunk)
+        let (_, chunk) = self.waiting.remove(place)?;
+        if self.waiting.is_empty() {
+            self.waiting = VecDeque::new();
+        }
+        Some(chunk)
     }
 
     /// Moves the chunks of a removed path to another path. Chunks that concern the removed path itself are dropped.

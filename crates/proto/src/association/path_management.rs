@@ -174,7 +174,7 @@ impl Association {
     /// is no such path.
     pub(crate) fn set_last_hop(&mut self, path: PathId, node: Option<u32>) -> bool {
         let path = self.paths.get_mut(path).filter(|path| path.in_use());
-        path.map(|path| path.last_hop = node).is_some()
+        path.map(|path| path.set_last_hop(node)).is_some()
     }
 
     /// Sets the primary path and reports a change.

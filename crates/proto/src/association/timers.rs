@@ -210,7 +210,7 @@ impl Association {
         if !only_probed {
             let loss = self.loss_event(ctx.now, index, &lost);
             let path = &self.paths[index];
-            let (marked, cwnd_before) = (path.reductions.marked(), path.control.cwnd());
+            let (marked, cwnd_before) = (path.is_marked(), path.control.cwnd());
             // ns-2 changes nothing if an earlier timeout has left a window of one packet.
             let keeps_ssthresh =
                 marked || !self.config.rules.repeated_timeout_lowers_ssthresh && cwnd_before <= path.control.unit();

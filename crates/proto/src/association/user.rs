@@ -1,5 +1,7 @@
 //! The user interface: messages sent and received, and notifications of failures (RFC 9260 §11).
 
+use std::collections::VecDeque;
+
 use whimbrel_wire::{Payload, Tsn};
 
 use super::{Association, Context, State};
@@ -103,7 +105,12 @@ impl Association {
 
     /// Returns the next event for the user. The endpoint collects events after each change.
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        self.user.events.pop_front()
+        let event = self.user.events.pop_front();
+        if matches!(event, Some(Event::Connected { .. })) && self.user.events.is_empty() {
+            // Many associations are idle after the handshake.
+            self.user.events = VecDeque::new();
+        }
+        event
     }
 
     /// Records that the user has polled the event of the association's end.

@@ -1,7 +1,9 @@
 //! A configuration with all that follows from it.
 
 use core::ops::Deref;
+use std::sync::Arc;
 
+use whimbrel_control::estimator::RttConfig;
 use whimbrel_control::multipath::RetransmitPath;
 use whimbrel_control::recovery::Recovery;
 use whimbrel_control::{SchemeParts, Span};
@@ -25,6 +27,8 @@ pub(crate) struct Resolved {
     pub(crate) offers_auth: bool,
     /// Whether the recovery differs from the standard's.
     pub(crate) recovers: bool,
+    /// Constants of the retransmission timeout.
+    pub(crate) rtt: Arc<RttConfig>,
     /// HB.interval of the paths' own timers: zero (off) if all paths share one timer.
     pub(crate) path_hb_interval: Span,
 }
@@ -39,6 +43,13 @@ impl Resolved {
                 HeartbeatTimer::Path => config.hb_interval,
             },
             rules,
+            rtt: Arc::new(RttConfig {
+                initial: config.resolved_rto_initial(),
+                min: config.rto_min,
+                max: config.rto_max,
+                alpha: config.rto_alpha,
+                beta: config.rto_beta,
+            }),
             missing_reports: config.resolved_missing_reports().min(255) as u8,
             offers_auth: config.wants_auth(),
             recovers: parts.recovery != Recovery::default(),

@@ -33,6 +33,10 @@ impl Deadlines {
         }
         let place = self.places[slot] as usize;
         if self.places[slot] == NOWHERE {
+            if self.heap.is_empty() {
+                // Many endpoints have one association.
+                self.heap.reserve_exact(1);
+            }
             self.heap.push((due, index));
             self.rise(self.heap.len() - 1);
         } else if due < self.heap[place].0 {

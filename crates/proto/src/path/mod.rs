@@ -14,7 +14,7 @@ use core::num::NonZeroU64;
 use std::sync::Arc;
 
 use whimbrel_control::discriminator::Discriminator;
-use whimbrel_control::estimator::{RttConfig, RttEstimator};
+use whimbrel_control::estimator::RttEstimator;
 use whimbrel_control::{Controller, GroundTruth, Seq, Span, Time};
 
 pub(crate) use heartbeat::{HEARTBEAT_INFO_LEN, HeartbeatContent, HeartbeatState, next_heartbeat, period};
@@ -111,6 +111,9 @@ impl Timed {
 /// Shortest path MTU in bytes by IPv4: hosts need not take longer packets (RFC 1122 §3.3.2). By IPv6 it is [`BASE_MTU`] (RFC 8201 §4).
 const LEAST_MTU: u16 = 576;
 
+/// No node has this number.
+const UNKNOWN: u32 = u32::MAX;
+
 // [9260:7.2-3]
 #[derive(Debug)]
 pub(crate) struct Path {
@@ -124,16 +127,16 @@ pub(crate) struct Path {
     pub(crate) pending: bool,
     /// The path was removed. The entry is kept so that other paths keep their numbers.
     pub(crate) removed: bool,
-    /// The node before the last one on the route to the peer's address, if the driver has reported it.
-    pub(crate) last_hop: Option<u32>,
+    /// See [`Path::last_hop`]; [`UNKNOWN`] if the driver has not reported it.
+    last_hop: u32,
     pub(crate) rtt: RttEstimator,
     /// Round-trip times by return path, if there are several.
     returns: Option<Box<Returns>>,
     pub(crate) control: Controller,
     /// Bytes delivered so far, including chunk headers and padding.
     pub(crate) delivered: u64,
-    /// Strength of congestion at the latest judged loss, if the discriminator measures it.
-    pub(crate) strength: Option<f64>,
+    /// Strength of congestion at the latest judged loss; NaN if the discriminator does not measure it.
+    strength: f64,
     /// Loss rate and other measures of quality.
     pub(crate) quality: Quality,
     /// When T3-rtx expires.
@@ -170,7 +173,7 @@ pub(crate) struct Path {
     /// association.
     pub(crate) epochs: Epochs,
     /// For which windows of data cwnd has been reduced, as far as ECN needs it.
-    pub(crate) reductions: Reductions,
+    pub(crate) reductions: Option<Box<Reductions>>,
     mtu: u16,
     /// Present while no data has been acknowledged since a timeout.
     pub(crate) black_hole: Option<BlackHole>,
@@ -208,18 +211,12 @@ impl Path {
             confirmed,
             pending: false,
             removed: false,
-            last_hop: None,
-            rtt: RttEstimator::new(RttConfig {
-                initial: config.resolved_rto_initial(),
-                min: config.rto_min,
-                max: config.rto_max,
-                alpha: config.rto_alpha,
-                beta: config.rto_beta,
-            }),
+            last_hop: UNKNOWN,
+            rtt: RttEstimator::new(config.rtt.clone()),
             returns: None,
             control: controller(config, truth, remote),
             delivered: 0,
-            strength: None,
+            strength: f64::NAN,
             quality: Quality::default(),
             t3: NEVER,
             heartbeat: HeartbeatState::default(),
@@ -237,7 +234,7 @@ impl Path {
             restraint: None,
             recovery: config.recovers.then(Box::default),
             epochs: Epochs::default(),
-            reductions: Reductions::default(),
+            reductions: None,
             mtu: config.mtu,
             black_hole: None,
         }
@@ -274,6 +271,31 @@ impl Path {
     /// Returns whether the path is preferred for data.
     pub(crate) fn is_active(&self) -> bool {
         self.in_use() && self.state == PathState::Active
+    }
+
+    /// Returns the node before the last one on the route to the peer's address, if the driver has reported it.
+    pub(crate) fn last_hop(&self) -> Option<u32> {
+        (self.last_hop != UNKNOWN).then_some(self.last_hop)
+    }
+
+    pub(crate) fn set_last_hop(&mut self, node: Option<u32>) {
+        self.last_hop = node.unwrap_or(UNKNOWN);
+    }
+
+    /// Records the strength of congestion at a judged loss.
+    pub(crate) fn set_strength(&mut self, strength: Option<f64>) {
+        self.strength = strength.unwrap_or(f64::NAN);
+    }
+
+    /// Returns the strength of congestion at the latest judged loss, if the discriminator measures it.
+    pub(crate) fn strength(&self) -> Option<f64> {
+        (!self.strength.is_nan()).then_some(self.strength)
+    }
+
+    /// Returns whether a mark has reduced the window for data that is still outstanding.
+    #[inline]
+    pub(crate) fn is_marked(&self) -> bool {
+        self.reductions.as_ref().is_some_and(|reductions| reductions.marked())
     }
 
     /// Returns the retransmission timeout in use.

@@ -3,6 +3,8 @@
 
 use whimbrel_control::{Rate, Span, Time, Verdict};
 
+use crate::config::NEVER;
+
 /// Measures of a path's quality, as the sender sees it.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct PathQuality {
@@ -74,26 +76,43 @@ impl LossShare {
 }
 
 /// The state from which [`PathQuality`] is computed.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Quality {
     pub(crate) losses: LossShare,
-    last_rtt: Option<Span>,
+    /// [`Span::MAX`] before the first measurement.
+    last_rtt: Span,
     jitter: Span,
-    rate: Option<Rate>,
-    /// When the measurement of the rate started, and the bytes delivered by then.
-    mark: Option<(Time, u64)>,
+    /// Zero before the first measurement.
+    rate: Rate,
+    /// When the measurement of the rate started, [`NEVER`] while none goes on, and the bytes delivered by then.
+    mark: (Time, u64),
     pub(crate) judged: JudgedLosses,
+}
+
+impl Default for Quality {
+    fn default() -> Self {
+        Quality {
+            losses: LossShare::default(),
+            last_rtt: Span::MAX,
+            jitter: Span::ZERO,
+            rate: Rate::default(),
+            mark: (NEVER, 0),
+            judged: JudgedLosses::default(),
+        }
+    }
 }
 
 impl Quality {
     /// A round-trip time was measured; `delivered` is the total of bytes delivered. `busy`: data is in flight.
     pub(crate) fn on_rtt(&mut self, now: Time, rtt: Span, delivered: u64, busy: bool) {
-        if let Some(last) = self.last_rtt.replace(rtt) {
+        let last = core::mem::replace(&mut self.last_rtt, rtt);
+        if last != Span::MAX {
             // RFC 3550 §6.4.1: J += (|D| - J) / 16
             let (jitter, change) = (self.jitter.as_nanos(), rtt.as_nanos().abs_diff(last.as_nanos()));
             self.jitter = Span::from_nanos(jitter - jitter / 16 + change / 16);
         }
-        if let Some((since, before)) = self.mark {
+        let (since, before) = self.mark;
+        if since != NEVER {
             let passed = now.since(since);
             if busy && passed < rtt {
                 // An interval shorter than a round trip gives no reliable rate.
@@ -101,20 +120,21 @@ impl Quality {
             }
             if delivered > before && !passed.is_zero() {
                 let sample = Rate::of(delivered - before, passed);
-                self.rate = Some(self.rate.map_or(sample, |rate| {
-                    Rate::from_bps(rate.as_bps() - rate.as_bps() / 4 + sample.as_bps() / 4)
-                }));
+                self.rate = match self.rate.as_bps() {
+                    0 => sample,
+                    rate => Rate::from_bps(rate - rate / 4 + sample.as_bps() / 4),
+                };
             }
         }
         // Idle periods do not reduce the rate.
-        self.mark = busy.then_some((now, delivered));
+        self.mark = if busy { (now, delivered) } else { (NEVER, 0) };
     }
 
     pub(crate) fn measures(&self) -> PathQuality {
         PathQuality {
             loss: self.losses.share(),
             jitter: self.jitter,
-            delivery_rate: self.rate,
+            delivery_rate: (self.rate.as_bps() > 0).then_some(self.rate),
             judged: self.judged,
         }
     }
@@ -149,18 +169,26 @@ mod tests {
         let mut quality = Quality::default();
         let rtt = Span::from_millis(100);
         quality.on_rtt(at(0), rtt, 0, true);
-        assert_eq!(quality.rate, None);
+        assert_eq!(quality.measures().delivery_rate, None);
         quality.on_rtt(at(100), rtt, 12_500, true);
-        assert_eq!(quality.rate, Some(Rate::from_mbps(1)));
+        assert_eq!(quality.measures().delivery_rate, Some(Rate::from_mbps(1)));
         quality.on_rtt(at(150), rtt, 99_999, true);
-        assert_eq!(quality.rate, Some(Rate::from_mbps(1)), "half of a round trip");
+        assert_eq!(
+            quality.measures().delivery_rate,
+            Some(Rate::from_mbps(1)),
+            "half of a round trip"
+        );
         // 5 Mbit/s, of which a quarter counts.
         quality.on_rtt(at(200), rtt, 75_000, false);
-        assert_eq!(quality.rate, Some(Rate::from_mbps(2)));
+        assert_eq!(quality.measures().delivery_rate, Some(Rate::from_mbps(2)));
         // A heartbeat, and data again after a minute.
         quality.on_rtt(at(30_000), rtt, 75_000, false);
         quality.on_rtt(at(60_000), rtt, 76_000, true);
-        assert_eq!(quality.rate, Some(Rate::from_mbps(2)), "the pause does not count");
+        assert_eq!(
+            quality.measures().delivery_rate,
+            Some(Rate::from_mbps(2)),
+            "the pause does not count"
+        );
     }
 
     #[test]

@@ -19,6 +19,8 @@ mod tsn_map;
 mod window;
 mod write_sack;
 
+use std::sync::Arc;
+
 use whimbrel_control::Span;
 use whimbrel_wire::{Data, Tsn};
 
@@ -35,7 +37,7 @@ pub(crate) use store::CHUNK_OVERHEAD;
 const MAX_TSN_WINDOW: u32 = 1 << 22;
 
 /// Limits on the data that the receiver holds, and the rules of acknowledgement.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ReceiverConfig {
     /// Payload bytes that the receiver promises to hold: a_rwnd of the INIT or INIT ACK sent.
     pub(crate) recv_buffer: u32,
@@ -167,7 +169,8 @@ pub struct ReceiverStats {
 /// The receiving half of an association.
 #[derive(Debug)]
 pub(crate) struct Receiver {
-    config: ReceiverConfig,
+    /// Shared by the associations of an endpoint, unless the buffer grows.
+    config: Arc<ReceiverConfig>,
     /// The last TSN before the first missing TSN.
     cumulative: Tsn,
     /// The highest TSN received; the cumulative TSN if there is no gap.
@@ -190,7 +193,7 @@ pub(crate) struct Receiver {
 impl Receiver {
     /// Returns a receiver for a peer whose first TSN is `initial_tsn` and that knows a window of `config.recv_buffer`
     /// bytes.
-    pub(crate) fn new(initial_tsn: Tsn, config: &ReceiverConfig) -> Self {
+    pub(crate) fn new(initial_tsn: Tsn, config: Arc<ReceiverConfig>) -> Self {
         let cumulative = initial_tsn.previous();
         Receiver {
             cumulative,
@@ -205,7 +208,7 @@ impl Receiver {
             sack: SackState::new(),
             new_gaps: config.new_gaps_only.then(Box::default),
             stats: ReceiverStats::default(),
-            config: config.clone(),
+            config,
         }
     }
 

@@ -1,6 +1,8 @@
 //! The receive window: how much data the receiver promises to hold, and which data it drops when the buffer is full
 //! (RFC 9260 §6.2).
 
+use std::sync::Arc;
+
 use whimbrel_wire::Tsn;
 
 use super::Receiver;
@@ -102,7 +104,7 @@ impl Receiver {
     /// Changes the size of the buffer. A smaller size is advertised from now on, but data within the window promised before is
     /// accepted: the right edge stays, and its memory is kept until the old window is used up.
     pub(crate) fn resize(&mut self, recv_buffer: u32) {
-        self.config.recv_buffer = recv_buffer;
+        Arc::make_mut(&mut self.config).recv_buffer = recv_buffer;
         self.window.outdated = self.window.promised() > recv_buffer as usize;
         if !self.window.outdated {
             self.set_limits();
@@ -110,7 +112,7 @@ impl Receiver {
     }
 
     fn set_limits(&mut self) {
-        let config = &mut self.config;
+        let config = Arc::make_mut(&mut self.config);
         (config.memory_limit, config.max_tsn_window) =
             super::limits(config.recv_buffer, config.second_level, config.mtu);
         self.store.set_limit(config.memory_limit as usize);

@@ -122,7 +122,6 @@ impl Outstanding {
     pub(crate) fn set_paths(&mut self, paths: usize) {
         // Exactly: an association keeps its number of paths, and most have one.
         self.paths.reserve_exact(paths.saturating_sub(self.paths.len()));
-        self.acks.reserve_exact(paths.saturating_sub(self.acks.len()));
         self.paths.resize(
             paths,
             PathFlight {

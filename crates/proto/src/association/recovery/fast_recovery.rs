@@ -116,7 +116,7 @@ impl Association {
     ) -> Verdict {
         let counts_as_reduced = in_reduced && !self.config.parts.recovery.reduce_at_each_loss;
         // A window reduced after a CE mark is not reduced again for the same window of data.
-        let has_reacted = counts_as_reduced || self.paths[index].reductions.marked();
+        let has_reacted = counts_as_reduced || self.paths[index].is_marked();
         let cwnd_before = self.paths[index].control.cwnd();
         let inherited = self.epochs(index).inherited().filter(|_| in_reduced);
         let verdict = self.judge(index, loss, inherited);
@@ -157,7 +157,8 @@ impl Association {
             path.control.on_inherited(loss);
             verdict
         } else {
-            path.strength = path.control.strength();
+            let strength = path.control.strength();
+            path.set_strength(strength);
             path.control.judge(loss)
         };
         path.quality.judged.count(verdict, loss.packets);
@@ -198,7 +199,7 @@ impl Association {
             return;
         }
         let cwnd = self.paths[index].control.cwnd();
-        let strength = self.paths[index].strength;
+        let strength = self.paths[index].strength();
         let episode = self.epochs(index).episode;
         for &(path, tsn) in &ctx.scratch.lost {
             if PathId(path) == index {
@@ -269,8 +270,8 @@ impl Association {
             let epochs = self.epochs_mut(index);
             epochs.recovery.on_cumulative_ack(acked);
             epochs.reduced.on_cumulative_ack(acked);
-            if self.agreed.ecn.in_use {
-                self.paths[index].reductions.on_cumulative_ack(acked);
+            if let Some(reductions) = &mut self.paths[index].reductions {
+                reductions.on_cumulative_ack(acked);
             }
             if self.config.recovers {
                 self.leave_mode(ctx, index, acked);

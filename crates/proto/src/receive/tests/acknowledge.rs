@@ -5,7 +5,7 @@ use super::*;
 // [9260:3.3.4-1, 3.3.4-2, 3.3.4-3, 6.2-16]
 #[test]
 fn section_3_3_4_the_example_of_gap_ack_blocks() {
-    let mut receiver = Receiver::new(Tsn(10), &config());
+    let mut receiver = Receiver::new(Tsn(10), config().into());
     for tsn in [10, 11, 12, 14, 15, 17] {
         assert_eq!(
             receiver.on_data(&Data {
@@ -20,7 +20,10 @@ fn section_3_3_4_the_example_of_gap_ack_blocks() {
 
 #[test]
 fn section_3_3_4_before_any_data_the_cumulative_tsn_is_the_initial_one_less_one() {
-    assert_eq!(sack(&mut Receiver::new(Tsn(0), &config())), (u32::MAX, vec![], vec![]));
+    assert_eq!(
+        sack(&mut Receiver::new(Tsn(0), config().into())),
+        (u32::MAX, vec![], vec![])
+    );
 }
 
 // [9260:6.2-21]
@@ -44,7 +47,7 @@ fn section_3_3_4_a_duplicate_tsn_is_listed_each_time() {
 // [9260:1.6-1, 1.6-2, 1.6-4]
 #[test]
 fn section_1_6_tsns_wrap_around() {
-    let mut receiver = Receiver::new(Tsn(u32::MAX - 1), &config());
+    let mut receiver = Receiver::new(Tsn(u32::MAX - 1), config().into());
     for tsn in [u32::MAX - 1, 0, 2] {
         assert_eq!(
             receiver.on_data(&Data {
@@ -162,10 +165,11 @@ fn section_6_7_the_highest_blocks_are_omitted_if_they_do_not_fit() {
     assert_eq!(sack_in(&mut receiver, 7), (0, vec![], vec![]));
     let mut few = Receiver::new(
         Tsn(1),
-        &ReceiverConfig {
+        ReceiverConfig {
             max_gap_blocks: 1,
             ..config()
-        },
+        }
+        .into(),
     );
     few.on_data(&whole(2));
     few.on_data(&whole(4));
@@ -176,10 +180,11 @@ fn section_6_7_the_highest_blocks_are_omitted_if_they_do_not_fit() {
 fn section_3_3_4_offsets_of_gap_blocks_have_16_bits() {
     let mut receiver = Receiver::new(
         Tsn(1),
-        &ReceiverConfig {
+        ReceiverConfig {
             max_tsn_window: 65_535,
             ..config()
-        },
+        }
+        .into(),
     );
     assert_eq!(packet(&mut receiver, NOW, &[whole(65_536)]), [DataOutcome::OutOfWindow]);
     assert!(receiver.sack_due(NOW), "a dropped TSN causes a SACK at once");

@@ -199,7 +199,7 @@ fn zeros_and_bytes_are_handled_alike() {
 
 #[test]
 fn an_idle_receiver_is_tiny() {
-    let mut receiver = Receiver::new(Tsn(1), &ReceiverConfig::new(262_144, 65_535, 1500));
+    let mut receiver = Receiver::new(Tsn(1), ReceiverConfig::new(262_144, 65_535, 1500).into());
     assert_eq!(receiver.heap_bytes(), 0);
     assert!(size_of::<Receiver>() <= 480, "{}", size_of::<Receiver>());
     for tsn in (1..500).rev() {
@@ -221,7 +221,7 @@ fn an_idle_receiver_is_tiny() {
 
 #[test]
 fn no_memory_is_allocated_in_steady_state() {
-    let mut receiver = Receiver::new(Tsn(1), &ReceiverConfig::new(262_144, 65_535, 1500));
+    let mut receiver = Receiver::new(Tsn(1), ReceiverConfig::new(262_144, 65_535, 1500).into());
     let mut rng = Rng::stream(5, "steady");
     let bytes = [1; 1452];
     let mut heap = 0;
@@ -262,7 +262,7 @@ fn a_hostile_sender_cannot_exceed_the_memory_limits() {
         let mut config = ReceiverConfig::with_second_level(1500 + rng.below(60_000) as u32, second_level, 1000, 1500);
         config.takes_back = seed % 3 > 0;
         config.new_gaps_only = seed % 5 == 0;
-        let mut receiver = Receiver::new(Tsn(rng.next_u32()), &config);
+        let mut receiver = Receiver::new(Tsn(rng.next_u32()), config.clone().into());
         let largest = [1, 100, 1500, 65_519][rng.below(4) as usize];
         let ahead = [3, 50, 2000, 70_000][rng.below(4) as usize];
         let mut held = 0;

@@ -47,7 +47,7 @@ fn fragment(tsn: u32, begin: bool, end: bool) -> Data<'static> {
 
 /// Returns a receiver that expects TSN 1.
 fn receiver(config: &ReceiverConfig) -> Receiver {
-    Receiver::new(Tsn(1), config)
+    Receiver::new(Tsn(1), config.clone().into())
 }
 
 /// Passes one packet with these chunks to the receiver.

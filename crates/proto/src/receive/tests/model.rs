@@ -307,7 +307,7 @@ impl Pair {
     fn new(config: &ReceiverConfig, chunks: Vec<Chunk>) -> Self {
         let initial = Tsn(u32::MAX - 20);
         Pair {
-            real: Receiver::new(initial, config),
+            real: Receiver::new(initial, config.clone().into()),
             model: Model::new(initial, config),
             chunks,
             messages: BTreeMap::new(),

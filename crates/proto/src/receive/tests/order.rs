@@ -195,7 +195,7 @@ fn section_6_9_contradictions_between_fragments_are_violations() {
                 if initial == low && !order.iter().any(|data| data.tsn.0 == low && data.begin) {
                     continue;
                 }
-                let mut receiver = Receiver::new(Tsn(initial), &config());
+                let mut receiver = Receiver::new(Tsn(initial), config().into());
                 let first = receiver.on_data(&order[0]);
                 assert!(
                     matches!(first, DataOutcome::New | DataOutcome::InvalidStream),

@@ -230,12 +230,12 @@ impl TcpSender {
             agreed: Agreed::default(),
             segment_bytes,
             control,
-            rtt: RttEstimator::new(RttConfig {
+            rtt: RttEstimator::new(Arc::new(RttConfig {
                 initial: config.rto_initial,
                 min: config.rto_min,
                 max: config.rto_max,
                 ..RttConfig::default()
-            }),
+            })),
             pacer: Pacer::default(),
             board: Scoreboard::default(),
             written: 0,
