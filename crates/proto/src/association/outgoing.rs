@@ -45,6 +45,20 @@ pub(crate) enum Outgoing {
     ShutdownAck,
 }
 
+impl Outgoing {
+    /// Whether a packet of the peer causes it.
+    fn is_answer(&self) -> bool {
+        matches!(
+            self,
+            Outgoing::HeartbeatAck(_)
+                | Outgoing::Error(_)
+                | Outgoing::Ecne { .. }
+                | Outgoing::Cwr { .. }
+                | Outgoing::AsconfAck { .. }
+        )
+    }
+}
+
 /// A FIFO queue of control chunks with their paths. A peer cannot make it grow without bound.
 #[derive(Debug, Default)]
 pub(crate) struct OutgoingQueue {
@@ -58,15 +72,7 @@ const LIMIT: usize = 32;
 impl OutgoingQueue {
     pub(crate) fn push(&mut self, path: PathId, chunk: Outgoing) {
         // Chunks that are not replies are bounded by local timers. Each is queued only once.
-        let is_answer = matches!(
-            chunk,
-            Outgoing::HeartbeatAck(_)
-                | Outgoing::Error(_)
-                | Outgoing::Ecne { .. }
-                | Outgoing::Cwr { .. }
-                | Outgoing::AsconfAck { .. }
-        );
-        let known = if is_answer {
+        let known = if chunk.is_answer() {
             self.waiting.len() >= LIMIT
         } else {
             self.waiting
@@ -99,10 +105,11 @@ impl OutgoingQueue {
         self.waiting.get(place)
     }
 
-    /// Removes the chunk at this position. An empty queue takes no memory: control chunks are rare.
+    /// Removes the chunk at this position. After a chunk that no packet of the peer has caused, an empty queue takes no memory: such chunks
+    /// are rare, and many associations are idle.
     pub(crate) fn take(&mut self, place: usize) -> Option<Outgoing> {
         let (_, chunk) = self.waiting.remove(place)?;
-        if self.waiting.is_empty() {
+        if self.waiting.is_empty() && !chunk.is_answer() {
             self.waiting = VecDeque::new();
         }
         Some(chunk)
