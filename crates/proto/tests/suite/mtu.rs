@@ -185,3 +185,19 @@ fn an_outage_does_not_lower_the_mtu() {
     assert_eq!(net.contents(Host::B).len(), 20);
     assert_eq!(path(&net, a, 0).mtu, 1500);
 }
+
+#[test]
+fn timeouts_between_which_long_packets_arrive_do_not_lower_the_mtu() {
+    let (mut net, a, _) = confirmed(1, &detecting());
+    for round in 1..=6 {
+        narrow(&mut net, 1400);
+        net.send(Host::A, a, Message::zeros(0, 1440));
+        // One timeout, after which a HEARTBEAT is acknowledged.
+        net.run_for(Span::from_millis(1500));
+        assert_eq!(net.contents(Host::B).len(), round - 1);
+        narrow(&mut net, 1500);
+        net.run_for(Span::from_secs(10));
+        assert_eq!(net.contents(Host::B).len(), round);
+    }
+    assert_eq!(path(&net, a, 0).mtu, 1500);
+}
