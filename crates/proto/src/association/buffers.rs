@@ -1,4 +1,4 @@
-//! Automatic tuning of the buffers: they grow with the data delivered in a round-trip time, within the endpoint's
+//! The buffers: their sizes, and news of room for the user, in every scheme; and their automatic tuning: they grow with the data delivered in a round-trip time, within the endpoint's
 //! memory for buffers.
 //!
 //! The receive buffer follows the rate at which the application reads (dynamic right-sizing, Fisk and Feng 2001). Data

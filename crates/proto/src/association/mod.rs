@@ -276,7 +276,7 @@ impl Association {
         self.sender.queue.bytes() + self.sender.outstanding.data_held() as usize
     }
 
-    /// Returns the present size of the send buffer in bytes; no message may be longer.
+    /// Returns the configured size of the send buffer in bytes; no message may be longer. Tuning may make the buffer larger.
     pub fn send_buffer(&self) -> u32 {
         self.config.send_buffer
     }

@@ -241,14 +241,15 @@ impl Association {
             path.t3 = ctx.now + path.timeout();
         }
         // RFC 9260 §8.2. Nothing changes for a path without errors.
-        let is_in_order = path.errors == 0 && path.state == PathState::Active;
-        if !is_in_order && !self.is_stale(index, ack) {
+        let has_errors = path.errors > 0 || path.state != PathState::Active;
+        if has_errors && !self.is_stale(index, ack) {
             self.path_answered(ctx, index);
         }
         self.trace_window(ctx, index);
     }
 
-    /// Counts an acknowledgement of data on a path, and returns its description for the congestion control.
+    /// Counts an acknowledgement of data on a path, and returns its description for the congestion control. A path on which data arrives is no
+    /// black hole.
     fn ack_sample(
         &mut self,
         now: Time,

@@ -160,11 +160,11 @@ impl SackRecorder<'_> {
 
     #[inline]
     fn measure(&mut self, seq: Seq, path: u8, sent_at: Time, doubtful: bool) {
-        let timed = &mut self.paths[PathId(path)];
-        if timed.timed == Some(Timed::new(seq, sent_at)) {
-            timed.timed = None;
+        let path = &mut self.paths[PathId(path)];
+        if path.timed == Some(Timed::new(seq, sent_at)) {
+            path.timed = None;
             // RFC 9260 §6.3.1 rule C5: retransmitted data gives no RTT sample.
-            timed.note_sample((!doubtful).then(|| self.now.since(sent_at)));
+            path.note_sample((!doubtful).then(|| self.now.since(sent_at)));
         }
     }
 }

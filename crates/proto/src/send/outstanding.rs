@@ -11,7 +11,7 @@
 //! | `data_in_flight`; `bytes`, `chunks`, `earliest` of a path | `add_flight`, `remove_flight`, `advance_earliest`, `take_out_unreported`, `process_copies.rs` |
 //! | `data_held`; `held` of a path | `push`, `pop`, `free`; when a chunk changes its path: `lost.rs`, `process_copies.rs` |
 //! | `reported`, `scanned` | `process_sack.rs` |
-//! | `suspects` | `process_sack.rs`; `lost.rs` (a retransmission) |
+//! | `suspects` | `process_sack.rs`; `lost.rs` (a spurious timeout, accounting per path) |
 //! | `lost`, `resent` | `lost.rs`; `process_sack.rs` empties `resent` |
 //! | `acks` | `start_acks`, `process_sack.rs`, `process_paths.rs`, `process_copies.rs` |
 //! | `sequences`, `copies` | `path_sequence.rs`, `copies.rs`, called from all files |

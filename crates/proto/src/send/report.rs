@@ -108,7 +108,7 @@ pub(crate) enum SackOutcome {
     Processed {
         /// The cumulative ack point moved.
         advanced: bool,
-        /// At least one chunk was acknowledged for the first time.
+        /// At least one chunk was acknowledged, for the first time or after the receiver had reneged on it.
         newly_acked: bool,
         /// The receiver reneged on an acknowledged chunk.
         reneged: bool,

@@ -1,4 +1,5 @@
-//! Recovery from loss. Every scheme uses `fast_recovery.rs`; the rest is for options beyond the standard.
+//! Recovery from loss. Every scheme uses `fast_recovery.rs` and `back_off` of `mode.rs`; the rest is for options beyond the standard, whose
+//! state is `Path::recovery`.
 //!
 //! | file | content | source |
 //! |---|---|---|
