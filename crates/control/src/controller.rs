@@ -6,7 +6,7 @@ use crate::view::{CouplingLimits, GrowthRule, WindowUpdate, WindowView};
 use crate::window::Window;
 use crate::{Rate, Span};
 
-/// Constants of a transport's standard for its windows, all in bytes.
+/// Constants of a transport's standard for its windows, all in bytes. A controller takes more than 4 GiB for 4 GiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WindowRules {
     /// Initial congestion window.
@@ -62,14 +62,16 @@ impl Controller {
     /// Creates a controller at the start of slow start: ssthresh is arbitrarily high (RFC 9260 §7.2.1).
     // [9260:7.2.1-3]
     pub fn new(rules: WindowRules, discriminator: Discriminator, window: Window) -> Self {
+        let rules = Rules::from(rules);
+        let cwnd = rules.initial_cwnd.into();
         Controller {
-            cwnd: rules.initial_cwnd,
+            cwnd,
             ssthresh: u64::MAX,
-            rules: rules.into(),
+            rules,
             discriminator,
             window,
             before_timeout: WindowUpdate {
-                cwnd: rules.initial_cwnd,
+                cwnd,
                 ssthresh: u64::MAX,
             },
             before_penalties: 0,

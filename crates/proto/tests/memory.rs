@@ -33,3 +33,23 @@ fn an_idle_association_uses_less_than_2300_bytes_at_each_end() {
     let (at_a, at_b) = idle(&mut net);
     assert!(at_a < 2300 && at_b < 2300, "{at_a} and {at_b} bytes after a transfer");
 }
+
+/// Tuned buffers that have not grown take only the memory of the tuning's own state.
+#[test]
+fn an_idle_association_with_tuned_buffers_takes_at_most_64_bytes_more() {
+    let idle = |buffer_max| {
+        let config = AssociationConfig {
+            recv_buffer_max: buffer_max,
+            send_buffer_max: buffer_max,
+            ..AssociationConfig::default()
+        };
+        let (mut net, a, b) = Net::established(1, &config);
+        net.run_for(Span::from_secs(100));
+        [(&net.a, a), (&net.b, b)].map(|(end, id)| end.association(id).unwrap().memory())
+    };
+    let (tuned, fixed) = (idle(Some(16 << 20)), idle(None));
+    assert!(
+        tuned[0] <= fixed[0] + 64 && tuned[1] <= fixed[1] + 64,
+        "{tuned:?}, {fixed:?}"
+    );
+}

@@ -39,7 +39,7 @@ registry! {
 }
 
 impl WindowSpec {
-    /// Turns HyStart++ (RFC 9406) on or off, for window controls that have it. BBR and Vegas end slow start by rules of their own.
+    /// Turns HyStart++ (RFC 9406) on or off, for window controls that have it. BBR, Copa and Vegas end slow start by rules of their own.
     pub fn set_hystart(&mut self, on: bool) {
         match self {
             WindowSpec::Standard(parameters) => parameters.hystart = on,

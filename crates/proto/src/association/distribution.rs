@@ -176,9 +176,6 @@ impl Association {
     /// growth.
     #[inline]
     pub(super) fn coupled_growth(&mut self, now: Time, index: PathId, acked: u64) -> f64 {
-        if self.multipath.spread.is_none() {
-            return 1.0;
-        }
         let in_slow_start = self.paths[index].control.in_slow_start();
         self.ask_coupling(now, |coupling, paths| {
             coupling.on_delivered(index.index(), acked);
@@ -194,7 +191,7 @@ impl Association {
     /// Returns the window of a path after congestion, if a coupling determines it. `reacted`: the reaction to this
     /// window of data has already taken place. The coupling is informed only of the first loss of a window.
     pub(super) fn coupled_window(&mut self, now: Time, index: PathId, reacted: bool) -> Option<u64> {
-        if reacted || self.multipath.spread.is_none() {
+        if reacted {
             return None;
         }
         let epochs = self.epochs(index);

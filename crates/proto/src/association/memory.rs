@@ -10,6 +10,7 @@ impl Association {
     pub fn memory(&self) -> usize {
         size_of::<Self>()
             + self.paths.capacity() * size_of::<Path>()
+            + self.paths.iter().map(Path::heap_bytes).sum::<usize>()
             + self.sender.queue.heap_bytes()
             + self.sender.outstanding.heap_bytes()
             + self

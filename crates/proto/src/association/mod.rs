@@ -101,7 +101,8 @@ pub(crate) struct Scratch {
     pub(crate) ranges: ranges::Ranges,
     /// Chunks declared lost in this call, recorded if verdicts are traced.
     pub(crate) lost: Vec<components::Lost>,
-    /// The receiver's settings in the last new association. Most associations have the same.
+    /// The receiver's settings in the last new association, for the next one if it has the same. Peers with different numbers of streams
+    /// make a difference.
     receiver_config: Option<Arc<ReceiverConfig>>,
 }
 

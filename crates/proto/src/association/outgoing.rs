@@ -45,20 +45,6 @@ pub(crate) enum Outgoing {
     ShutdownAck,
 }
 
-impl Outgoing {
-    /// Whether a packet of the peer causes it.
-    fn is_answer(&self) -> bool {
-        matches!(
-            self,
-            Outgoing::HeartbeatAck(_)
-                | Outgoing::Error(_)
-                | Outgoing::Ecne { .. }
-                | Outgoing::Cwr { .. }
-                | Outgoing::AsconfAck { .. }
-        )
-    }
-}
-
 /// A FIFO queue of control chunks with their paths. A peer cannot make it grow without bound.
 #[derive(Debug, Default)]
 pub(crate) struct OutgoingQueue {
@@ -72,7 +58,15 @@ const LIMIT: usize = 32;
 impl OutgoingQueue {
     pub(crate) fn push(&mut self, path: PathId, chunk: Outgoing) {
         // Chunks that are not replies are bounded by local timers. Each is queued only once.
-        let known = if chunk.is_answer() {
+        let is_answer = matches!(
+            chunk,
+            Outgoing::HeartbeatAck(_)
+                | Outgoing::Error(_)
+                | Outgoing::Ecne { .. }
+                | Outgoing::Cwr { .. }
+                | Outgoing::AsconfAck { .. }
+        );
+        let known = if is_answer {
             self.waiting.len() >= LIMIT
         } else {
             self.waiting
@@ -105,11 +99,19 @@ impl OutgoingQueue {
         self.waiting.get(place)
     }
 
-    /// Removes the chunk at this position. After a chunk that no packet of the peer has caused, an empty queue takes no memory: such chunks
-    /// are rare, and many associations are idle.
+    /// Removes the chunk at this position. After a chunk of the handshake, a HEARTBEAT or a HEARTBEAT ACK, an empty queue takes no memory: many
+    /// associations are idle then. Other chunks may follow each other with every packet.
     pub(crate) fn take(&mut self, place: usize) -> Option<Outgoing> {
         let (_, chunk) = self.waiting.remove(place)?;
-        if self.waiting.is_empty() && !chunk.is_answer() {
+        let idles = matches!(
+            chunk,
+            Outgoing::Init { .. }
+                | Outgoing::CookieEcho
+                | Outgoing::CookieAck
+                | Outgoing::Heartbeat { .. }
+                | Outgoing::HeartbeatAck(_)
+        );
+        if idles && self.waiting.is_empty() {
             self.waiting = VecDeque::new();
         }
         Some(chunk)

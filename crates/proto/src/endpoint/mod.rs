@@ -438,7 +438,7 @@ impl Endpoint {
 
     /// Sets the node before the last one on the route to a path's address, or `None` if it is unknown. A driver with
     /// routing information calls this when a route changes. Path policies that prefer disjoint routes use it (Pongaliur
-    /// 2005, Figure 4.7). The numbers only identify nodes. Returns false if there is no such association or path.
+    /// 2005, Figure 4.7). The numbers only identify nodes; `u32::MAX` counts as unknown. Returns false if there is no such association or path.
     pub fn set_last_hop(&mut self, id: AssocId, path: PathId, node: Option<u32>) -> bool {
         let association = self.table.index(id).and_then(|index| self.table.at_mut(index));
         association.is_some_and(|association| association.set_last_hop(path, node))

@@ -175,7 +175,7 @@ pub(crate) struct Path {
     /// For which windows of data cwnd has been reduced, as far as ECN needs it.
     pub(crate) reductions: Option<Box<Reductions>>,
     mtu: u16,
-    /// Present while no data has been acknowledged since a timeout.
+    /// Present while no data has been acknowledged since a timeout, if the detection is on and the data was too long for [`BASE_MTU`].
     pub(crate) black_hole: Option<BlackHole>,
 }
 
@@ -439,6 +439,15 @@ impl Path {
         }
     }
 
+    /// Returns the allocated bytes, without those of the congestion control's parts.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        fn of<T>(part: &Option<Box<T>>) -> usize {
+            part.as_ref().map_or(0, |_| size_of::<T>())
+        }
+        let returns = self.returns.as_ref().map_or(0, |returns| returns.heap_bytes());
+        of(&self.returns) + returns + of(&self.restraint) + of(&self.recovery) + of(&self.reductions)
+    }
+
     /// Resets the path: the peer restarted, or the path's route changed (RFC 9260 §7.2.5).
     // [9260:7.2.5-1]
     pub(crate) fn reinitialize(&mut self, config: &Resolved, truth: Option<&Arc<dyn GroundTruth>>) {
@@ -447,7 +456,10 @@ impl Path {
         }
         let fresh = Path::new(config, truth, self.local, self.remote, self.confirmed);
         *self = Path {
-            heartbeat: core::mem::take(&mut self.heartbeat),
+            heartbeat: HeartbeatState {
+                asks_about_mtu: false,
+                ..core::mem::take(&mut self.heartbeat)
+            },
             ..fresh
         };
     }

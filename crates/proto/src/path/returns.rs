@@ -34,6 +34,10 @@ impl Returns {
         rtt - (here - fastest)
     }
 
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.least.capacity() * size_of::<Span>()
+    }
+
     /// Returns the round-trip time without queueing of the recent acknowledgements, in the mean.
     pub(crate) fn mean(&self) -> Option<Span> {
         (!self.mean.is_zero()).then_some(self.mean)

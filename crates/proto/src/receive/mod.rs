@@ -169,7 +169,7 @@ pub struct ReceiverStats {
 /// The receiving half of an association.
 #[derive(Debug)]
 pub(crate) struct Receiver {
-    /// Shared by the associations of an endpoint, unless the buffer grows.
+    /// Shared by the associations of an endpoint that have the same, until the size of the buffer changes.
     config: Arc<ReceiverConfig>,
     /// The last TSN before the first missing TSN.
     cumulative: Tsn,
@@ -388,7 +388,12 @@ impl Receiver {
             .new_gaps
             .as_ref()
             .map_or(0, |new_gaps| size_of::<NewGapsState>() + new_gaps.heap_bytes());
-        new_gaps + self.map.heap_bytes() + self.store.heap_bytes() + self.streams.heap_bytes() + lists
+        // A copy that no other association shares.
+        let config = match Arc::strong_count(&self.config) {
+            1 => size_of::<ReceiverConfig>(),
+            _ => 0,
+        };
+        config + new_gaps + self.map.heap_bytes() + self.store.heap_bytes() + self.streams.heap_bytes() + lists
     }
 }
 

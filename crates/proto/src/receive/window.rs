@@ -104,7 +104,9 @@ impl Receiver {
     /// Changes the size of the buffer. A smaller size is advertised from now on, but data within the window promised before is
     /// accepted: the right edge stays, and its memory is kept until the old window is used up.
     pub(crate) fn resize(&mut self, recv_buffer: u32) {
-        Arc::make_mut(&mut self.config).recv_buffer = recv_buffer;
+        if self.config.recv_buffer != recv_buffer {
+            Arc::make_mut(&mut self.config).recv_buffer = recv_buffer;
+        }
         self.window.outdated = self.window.promised() > recv_buffer as usize;
         if !self.window.outdated {
             self.set_limits();
@@ -112,10 +114,13 @@ impl Receiver {
     }
 
     fn set_limits(&mut self) {
-        let config = Arc::make_mut(&mut self.config);
-        (config.memory_limit, config.max_tsn_window) =
-            super::limits(config.recv_buffer, config.second_level, config.mtu);
-        self.store.set_limit(config.memory_limit as usize);
+        let known = &self.config;
+        let limits = super::limits(known.recv_buffer, known.second_level, known.mtu);
+        if limits != (known.memory_limit, known.max_tsn_window) {
+            let own = Arc::make_mut(&mut self.config);
+            (own.memory_limit, own.max_tsn_window) = limits;
+        }
+        self.store.set_limit(limits.0 as usize);
     }
 
     /// Whether the reader has freed enough space for a SACK that announces it without waiting for data.

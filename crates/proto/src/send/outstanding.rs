@@ -533,6 +533,7 @@ impl Outstanding {
 
     pub(super) fn start_acks(&mut self) {
         self.acks.clear();
+        self.acks.reserve_exact(self.paths.len());
         self.acks.extend(self.paths.iter().map(|flight| PathAck {
             flight_before: flight.bytes,
             ..PathAck::default()

@@ -19,7 +19,7 @@ use super::copies::{ChunkCopy, Copies, Identified};
 use super::outstanding::Outstanding;
 use super::path_sequence::PathSequences;
 use super::report::{Implausibility, MissingRules, SackObserver, SackOutcome};
-use super::slot::Fate;
+use super::slot::{Fate, Slot};
 use crate::PathId;
 
 /// Transmissions whose timestamps are kept after their fate is known.
@@ -311,11 +311,8 @@ impl Outstanding {
     /// its own transmission.
     #[inline(always)]
     pub(super) fn settle(&mut self, seq: Seq, observer: &mut impl SackObserver) {
-        if self.copies.is_some()
-            && self
-                .slot(seq)
-                .is_some_and(|slot| slot.copied && slot.fate != Fate::Acked)
-        {
+        let is_copied = |slot: &Slot| slot.copied && slot.fate != Fate::Acked;
+        if self.slot(seq).is_some_and(is_copied) {
             self.settle_copied(seq, observer);
         }
     }

@@ -1,9 +1,9 @@
 //! A peer that lost its state and opens the association again, also during a shutdown (RFC 9260 §5.2.4 A, §9.2).
 
 use crate::support::{Fate, Host, Net, addrs, endpoint, init};
-use whimbrel_control::Span;
 use whimbrel_control::multipath::Accounting;
 use whimbrel_control::multipath::distribution::DistributionSpec;
+use whimbrel_control::{Span, Time};
 use whimbrel_proto::{
     AssocId, AssociationConfig, CloseReason, Discard, Event, Message, SendError, SendFailureCause, State,
 };
@@ -330,4 +330,39 @@ fn section_5_2_4_a_a_restart_in_shutdown_ack_sent_is_refused() {
     assert_eq!(net.wire[before].types(), [ChunkType::SHUTDOWN_ACK, ChunkType::ERROR]);
     assert_eq!(net.wire[before].causes(), [10]);
     assert_eq!(net.state(Host::B, b), State::ShutdownAckSent);
+}
+
+/// What a path was suspected of before the restart does not excuse a HEARTBEAT after it.
+#[test]
+fn an_unanswered_heartbeat_counts_after_a_restart() {
+    let config = AssociationConfig {
+        black_hole_detection: true,
+        ..config()
+    };
+    let (mut net, _, b) = Net::established(1, &config);
+    net.run_for(Span::from_secs(5));
+    net.filter = Box::new(|packet| match packet.from {
+        Host::B => Fate::Drop,
+        Host::A => Fate::Deliver,
+    });
+    // Data times out, and a HEARTBEAT asks whether short packets arrive.
+    net.send(Host::B, b, Message::zeros(0, 1440));
+    net.run_for(Span::from_millis(1100));
+    let start = net.now;
+    assert!(!net.times(Host::B, ChunkType::HEARTBEAT, Time::ZERO).is_empty());
+    net.filter = Box::new(|_| Fate::Deliver);
+    restart_a(&mut net, 1);
+    net.run_for(Span::from_secs(2));
+    assert!(net.events_of(Host::B).contains(&Event::Restarted));
+    net.filter = Box::new(|_| Fate::Drop);
+    let errors = |net: &Net| {
+        let mut paths = net.b.association(b).expect("established").paths();
+        paths.next().expect("a path").errors
+    };
+    while net.times(Host::B, ChunkType::HEARTBEAT, start).is_empty() {
+        net.run_for(Span::from_secs(1));
+    }
+    assert_eq!(errors(&net), 0);
+    net.run_for(Span::from_secs(3));
+    assert_eq!(errors(&net), 1);
 }

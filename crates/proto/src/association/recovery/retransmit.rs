@@ -50,7 +50,7 @@ impl Association {
         }
     }
 
-    /// Returns the number of missing reports after which a chunk is declared lost.
+    /// Early retransmit: returns the number of missing reports after which a chunk is declared lost.
     #[inline]
     pub(in super::super) fn missing_limit(&self) -> u8 {
         let limit = self.config.missing_reports;
@@ -58,18 +58,15 @@ impl Association {
         if self.sender.outstanding.is_per_path() {
             return limit;
         }
-        if self.config.parts.recovery.early_retransmit
-            && self.sender.outstanding.len() <= limit.into()
-            && !self.may_send_new()
-        {
+        if self.sender.outstanding.len() <= limit.into() && !self.may_send_new() {
             return (self.sender.outstanding.len() as u8).saturating_sub(1).max(1);
         }
         limit
     }
 
-    /// With accounting per path: returns whether fewer missing reports suffice if fewer chunks are outstanding.
+    /// Early retransmit with accounting per path: returns whether fewer missing reports suffice if fewer chunks are outstanding.
     pub(in super::super) fn retransmits_early(&self) -> bool {
-        self.sender.outstanding.is_per_path() && self.config.parts.recovery.early_retransmit && !self.may_send_new()
+        self.sender.outstanding.is_per_path() && !self.may_send_new()
     }
 
     /// Small-window recovery (Ye 2004, 3.4): the highest outstanding chunk has been received, so the lowest one is

@@ -1,5 +1,7 @@
 //! Tests of the receive window and of the limits on held data: RFC 9260 §6.2.
 
+use std::sync::Arc;
+
 use super::*;
 
 // [9260:6.2-23, 6.2-24, 6.2-25]
@@ -199,7 +201,9 @@ fn zeros_and_bytes_are_handled_alike() {
 
 #[test]
 fn an_idle_receiver_is_tiny() {
-    let mut receiver = Receiver::new(Tsn(1), ReceiverConfig::new(262_144, 65_535, 1500).into());
+    // As in an endpoint, which has the settings as well.
+    let config = Arc::new(ReceiverConfig::new(262_144, 65_535, 1500));
+    let mut receiver = Receiver::new(Tsn(1), config.clone());
     assert_eq!(receiver.heap_bytes(), 0);
     assert!(size_of::<Receiver>() <= 480, "{}", size_of::<Receiver>());
     for tsn in (1..500).rev() {
