@@ -178,7 +178,7 @@ pub enum TraceEvent {
         ssthresh: u64,
         /// Bytes in flight.
         flight: u64,
-        /// The peer's receive window as known to the sender, bytes.
+        /// The peer's receive window as known to the sender, bytes; if a SACK changed the congestion control, before its a_rwnd.
         peer_rwnd: u32,
     },
     /// A round-trip time was measured.

@@ -18,6 +18,7 @@ use super::{Association, Context, State};
 use crate::PathId;
 use crate::error::Discard;
 use crate::extensions::Extensions;
+use crate::send::Extent;
 
 impl Association {
     pub(super) fn agree_on_reports(&mut self, both: Extensions) {
@@ -59,7 +60,7 @@ impl Association {
         base: Seq,
         all: &[(Seq, Seq)],
         from: PathId,
-        complete: bool,
+        extent: Extent,
     ) -> Result<(), Discard> {
         let mut bytes = core::mem::take(&mut ctx.scratch.gaps);
         write_blocks(all, base, &mut bytes);
@@ -67,7 +68,7 @@ impl Association {
             gaps: GapBlocks::from_wire_bytes(&bytes),
             ..*sack
         };
-        let taken = self.apply_sack(ctx, &full, from, complete);
+        let taken = self.apply_sack(ctx, &full, from, extent);
         ctx.scratch.gaps = bytes;
         taken
     }
@@ -127,7 +128,7 @@ impl Association {
         }
         let sack = &nr_sack.sack();
         let Some(base) = self.base_of(sack) else {
-            return self.apply_sack(ctx, sack, from, false);
+            return self.apply_sack(ctx, sack, from, Extent::Cut);
         };
         let end_of_sent = self.sender.outstanding.next_seq();
         let mut lists = core::mem::take(&mut ctx.scratch.ranges);
@@ -140,9 +141,9 @@ impl Association {
         let were_sent = read_blocks(sack.gaps, base, end_of_sent, gaps)
             & read_blocks(nr_sack.lists.second(), base, end_of_sent, kept);
         union(kept, gaps, all);
-        let complete = self.had_room_for_more(nr_sack.lists.len() + 1);
+        let extent = self.extent_of(nr_sack.lists.len() + 1);
         let taken = if were_sent {
-            self.apply_with_ranges(ctx, sack, base, all, from, complete)
+            self.apply_with_ranges(ctx, sack, base, all, from, extent)
         } else {
             self.on_impossible_sack(ctx)
         };
@@ -194,11 +195,11 @@ impl Association {
         reports.serial = Some(new_gaps.serial);
         if new_gaps.everything {
             reports.reneged.clear();
-            let complete = self.had_room_for_more(new_gaps.lists.len() + 1);
-            return self.apply_sack(ctx, sack, from, complete);
+            let extent = self.extent_of(new_gaps.lists.len() + 1);
+            return self.apply_sack(ctx, sack, from, extent);
         }
         let Some(base) = self.base_of(sack) else {
-            return self.apply_sack(ctx, sack, from, false);
+            return self.apply_sack(ctx, sack, from, Extent::Cut);
         };
         let end_of_sent = self.sender.outstanding.next_seq();
         let mut lists = core::mem::take(&mut ctx.scratch.ranges);
@@ -214,8 +215,7 @@ impl Association {
             .sender
             .outstanding
             .reported()
-            .iter()
-            .map(|&(start, end)| (start.max(base), end));
+            .map(|(start, end)| (start.max(base), end));
         known.clear();
         known.extend(above.filter(|&(start, end)| base < start && start < end));
         let were_sent = read_blocks(sack.gaps, base, end_of_sent, gaps);
@@ -227,7 +227,7 @@ impl Association {
             reports.reneged.clone_from(reneged);
         }
         let taken = if were_sent {
-            self.apply_with_ranges(ctx, sack, base, rest, from, true)
+            self.apply_with_ranges(ctx, sack, base, rest, from, Extent::Whole)
         } else {
             self.on_impossible_sack(ctx)
         };
@@ -261,7 +261,7 @@ impl Association {
         above.extend(gaps.iter().map(|&(start, end)| (start.max(base), end)));
         above.retain(|&(start, end)| base < start && start < end);
         known.clear();
-        known.extend_from_slice(self.sender.outstanding.reported());
+        known.extend(self.sender.outstanding.reported());
         union(known, above, all);
         let reneged = self.agreed.reports.as_ref().map_or(&[][..], |reports| &reports.reneged);
         difference(all, reneged, rest);

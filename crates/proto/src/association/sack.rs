@@ -10,7 +10,7 @@ use super::{Association, Context, State};
 use crate::config::NEVER;
 use crate::error::Discard;
 use crate::event::CloseReason;
-use crate::send::{MissingRules, PathAck, SackOutcome, SackReport};
+use crate::send::{Extent, MissingRules, PathAck, SackOutcome, SackReport};
 use crate::trace::{TraceEvent, TraceKinds};
 use crate::{PathId, PathState};
 
@@ -18,24 +18,28 @@ impl Association {
     /// Processes a SACK chunk. Other forms of SACKs begin at `apply_sack`.
     // [9260:6-5, 6-7]
     pub(super) fn on_sack(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>, from: PathId) -> Result<(), Discard> {
-        let complete = self.had_room_for_more(sack.gaps.len() + sack.duplicates.len());
-        self.apply_sack(ctx, sack, from, complete)
+        let extent = self.extent_of(sack.gaps.len() + sack.duplicates.len());
+        self.apply_sack(ctx, sack, from, extent)
     }
 
-    /// Whether a SACK with this number of entries was smaller than the largest packet: more blocks would have fitted.
-    pub(super) fn had_room_for_more(&self, entries: usize) -> bool {
+    /// What a SACK with this number of entries says about TSNs above its last block: whether it was smaller than the largest packet, so
+    /// that more blocks would have fitted.
+    pub(super) fn extent_of(&self, entries: usize) -> Extent {
         let echoes = self.agreed.stamping.as_ref().map_or(0, |stamping| stamping.returned());
-        4 * (entries + 1) + TIMESTAMP_LEN * echoes <= usize::from(self.sender.max_data)
+        if 4 * (entries + 1) + TIMESTAMP_LEN * echoes <= usize::from(self.sender.max_data) {
+            Extent::Roomy
+        } else {
+            Extent::Cut
+        }
     }
 
-    /// Checks the state, takes what the SACK returns besides acknowledgements, and applies it. `complete`: the SACK reports all TSNs
-    /// held.
+    /// Checks the state, takes what the SACK returns besides acknowledgements, and applies it.
     pub(super) fn apply_sack(
         &mut self,
         ctx: &mut Context<'_>,
         sack: &Sack<'_>,
         from: PathId,
-        complete: bool,
+        extent: Extent,
     ) -> Result<(), Discard> {
         if !self.state.may_send_data() {
             return Err(Discard::Unexpected);
@@ -46,7 +50,7 @@ impl Association {
         } else {
             Echo::NONE
         };
-        self.on_acknowledgement(ctx, sack, complete, Some((sack.a_rwnd, from)), &echo)
+        self.on_acknowledgement(ctx, sack, extent, Some((sack.a_rwnd, from)), &echo)
     }
 
     /// Processes a SACK that another one overtook, extended by the caller to report what is known and what it adds. Its
@@ -62,7 +66,7 @@ impl Association {
             a_rwnd: u32::try_from(window).unwrap_or(u32::MAX),
             ..*sack
         };
-        self.apply_sack(ctx, &sack, from, true)
+        self.apply_sack(ctx, &sack, from, Extent::Whole)
     }
 
     /// Processes the cumulative TSN ack of a SHUTDOWN (RFC 9260 §9.2), which does not report gaps or a window.
@@ -75,7 +79,7 @@ impl Association {
             congestion_indicated: false,
             packets: 0,
         };
-        self.on_acknowledgement(ctx, &sack, false, None, &Echo::NONE)
+        self.on_acknowledgement(ctx, &sack, Extent::Cut, None, &Echo::NONE)
     }
 
     /// Updates the outstanding chunks: removes and marks those acknowledged, counts missing reports and declares chunks lost.
@@ -83,7 +87,7 @@ impl Association {
         &mut self,
         ctx: &mut Context<'_>,
         sack: &Sack<'_>,
-        complete: bool,
+        extent: Extent,
         reported: Option<(u32, PathId)>,
         echo: &Echo,
     ) -> SackOutcome {
@@ -118,7 +122,7 @@ impl Association {
             in_recovery,
             early,
             arrivals: sack.packets,
-            complete,
+            extent,
         };
         self.sender.outstanding.on_sack(sack, rules, &mut recorder)
     }
@@ -132,12 +136,12 @@ impl Association {
         &mut self,
         ctx: &mut Context<'_>,
         sack: &Sack<'_>,
-        complete: bool,
+        extent: Extent,
         reported: Option<(u32, PathId)>,
         echo: &Echo,
     ) -> Result<(), Discard> {
         let held_before = self.sender.outstanding.data_held();
-        let outcome = self.update_outstanding(ctx, sack, complete, reported, echo);
+        let outcome = self.update_outstanding(ctx, sack, extent, reported, echo);
         let (advanced, newly_acked, reneged) = match outcome {
             SackOutcome::Processed {
                 advanced,
@@ -177,7 +181,7 @@ impl Association {
             let from = reported.map(|(_, from)| from);
             self.apply_path_acknowledgement(ctx, index, report.of_mut(index), advanced, from, echo);
         }
-        if !complete && !sack.gaps.is_empty() {
+        if extent == Extent::Cut && !sack.gaps.is_empty() {
             self.take_out_unreported(ctx.now, &report);
         }
         self.end_epochs(ctx);
@@ -222,18 +226,20 @@ impl Association {
         from: Option<PathId>,
         echo: &Echo,
     ) {
-        if ack.acked == 0 {
+        if ack.acked > 0 {
+            let growth = match self.multipath.spread {
+                Some(_) => self.coupled_growth(ctx.now, index, ack.acked),
+                None => 1.0,
+            };
+            let sample = self.ack_sample(ctx.now, index, ack, advanced, from, echo);
+            let path = &mut self.paths[index];
+            ack.filled = sample.flight_before >= path.control.cwnd();
+            path.control.on_ack(&sample, CouplingLimits::growth(growth));
+            path.one_packet_only = false;
+        } else if !ack.again {
             return;
         }
-        let growth = match self.multipath.spread {
-            Some(_) => self.coupled_growth(ctx.now, index, ack.acked),
-            None => 1.0,
-        };
-        let sample = self.ack_sample(ctx.now, index, ack, advanced, from, echo);
         let path = &mut self.paths[index];
-        ack.filled = sample.flight_before >= path.control.cwnd();
-        path.control.on_ack(&sample, CouplingLimits::growth(growth));
-        path.one_packet_only = false;
         // RFC 9260 §6.3.2 rules R2 and R3. Chunks that wait for retransmission are not in flight: `note_sent` starts the timer again.
         if self.sender.outstanding.chunks_in_flight(index) == 0 {
             path.t3 = NEVER;

@@ -402,7 +402,7 @@ impl Association {
         }
         let stream = self.sender.queue.next_ordered();
         let is_full = stream.is_some_and(|stream| self.sender.outstanding.ordered_messages(stream) >= MAX_ORDERED);
-        self.sender.outstanding.reported().is_empty() && !is_full
+        self.sender.outstanding.reported().next().is_none() && !is_full
     }
 
     /// Rule B: the flight is below cwnd. The next packet may exceed cwnd.

@@ -99,7 +99,7 @@ pub struct Endpoint {
     accepted: Accepted,
     unassociated: UnassociatedLimit,
     replies: Replies,
-    /// Associations that may have packets to send or events to report, each once.
+    /// Associations that may have packets to send, each once.
     ready: VecDeque<u32>,
     is_ready: Vec<bool>,
     deadlines: Deadlines,
@@ -362,8 +362,8 @@ impl Endpoint {
         None
     }
 
-    /// Returns whether an association may have packets to send or events to report that [`Endpoint::poll_transmit`] has
-    /// not processed yet. A sleeping driver uses it to decide whether a user's call must wake it.
+    /// Returns whether an association may have packets to send that [`Endpoint::poll_transmit`] has not processed yet. A sleeping driver
+    /// uses it to decide whether a user's call must wake it.
     pub fn has_work(&self) -> bool {
         !self.ready.is_empty()
     }

@@ -18,6 +18,6 @@ mod tests;
 pub(crate) use lost::LostChunk;
 pub(crate) use outstanding::Outstanding;
 pub(crate) use queue::SendQueue;
-pub(crate) use report::{Implausibility, MissingRules, PathAck, SackObserver, SackOutcome, SackReport};
+pub(crate) use report::{Extent, Implausibility, MissingRules, PathAck, SackObserver, SackOutcome, SackReport};
 #[cfg(test)]
 pub(crate) use tests::fragment;

@@ -447,8 +447,8 @@ impl Outstanding {
     }
 
     /// Returns the ranges above the base that the peer has reported: half-open, ascending and disjoint.
-    pub(crate) fn reported(&self) -> &[(Seq, Seq)] {
-        self.reported.ranges()
+    pub(crate) fn reported(&self) -> impl Iterator<Item = (Seq, Seq)> {
+        self.reported.all()
     }
 
     /// Removes the first slot after the cumulative TSN ack has passed it.

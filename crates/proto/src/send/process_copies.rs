@@ -239,7 +239,7 @@ impl Outstanding {
         sequences: &mut PathSequences,
         index: usize,
         limit: u8,
-        complete: bool,
+        is_cut: bool,
         observer: &mut impl SackObserver,
     ) {
         let (base, slots) = (self.base, &self.slots);
@@ -273,7 +273,7 @@ impl Outstanding {
                             .as_ref()
                             .is_some_and(|copies| copies.paths[index].is_returned(psn))
                     };
-                    let is_known = !complete && arrived();
+                    let is_known = is_cut && arrived();
                     let is_here = self
                         .slot(seq)
                         .is_some_and(|slot| slot.fate == Fate::InFlight && usize::from(slot.path) == index);

@@ -5,7 +5,7 @@ use whimbrel_control::Seq;
 
 use super::outstanding::Outstanding;
 use super::path_sequence::PathSequences;
-use super::report::{MissingRules, SackObserver};
+use super::report::{Extent, MissingRules, SackObserver};
 use super::slot::Fate;
 
 /// The number of missing reports that one SACK counts for (CMT's DAC).
@@ -33,7 +33,7 @@ impl Outstanding {
                 rules.limit
             };
             let Some((highest, lowest)) = path.newly else {
-                self.count_by_echoes(&mut sequences, index, limit, rules.complete, observer);
+                self.count_by_echoes(&mut sequences, index, limit, rules.extent == Extent::Cut, observer);
                 continue;
             };
             // DAC: the packets that the receiver counted are packets of this path only if the SACK acknowledges data of
@@ -57,7 +57,7 @@ impl Outstanding {
                 highest
             };
             if self.is_by_echo() {
-                self.count_by_echoes(&mut sequences, index, limit, rules.complete, observer);
+                self.count_by_echoes(&mut sequences, index, limit, rules.extent == Extent::Cut, observer);
             } else {
                 self.count_on_path(&mut sequences, index, below, limit, &dac, observer);
             }

@@ -7,9 +7,12 @@ use whimbrel_control::{Seq, Time};
 use whimbrel_wire::{GapBlocks, Sack};
 
 use super::outstanding::Outstanding;
-use super::report::{MissingRules, SackObserver, SackOutcome};
+use super::report::{Extent, MissingRules, SackObserver, SackOutcome};
 use super::reported::{BLOCK, read_blocks};
 use super::slot::{Fate, Slot};
+
+/// A peer that limits the number of blocks allows at least this many (dcSCTP: 20).
+const LEAST_BLOCK_LIMIT: usize = 8;
 
 impl Slot {
     /// Whether the latest transmission that a SACK newly acknowledges reports this chunk missing. A retransmission is reported missing
@@ -97,7 +100,7 @@ impl Outstanding {
                 self.credit(seq, position, slot.last_transmission(), observer);
             }
         }
-        let Some(reneged) = self.on_gap_blocks(sack.gaps, rules.complete, &mut highest_newly_acked, observer) else {
+        let Some(reneged) = self.on_gap_blocks(sack.gaps, rules.extent, &mut highest_newly_acked, observer) else {
             return SackOutcome::Impossible;
         };
         if self.copies.is_some() {
@@ -110,13 +113,19 @@ impl Outstanding {
         } else if let Some(htna) = highest_newly_acked {
             self.count_missing_reports(htna, rules.in_recovery && advanced, rules.limit, observer);
         }
+        // One missing report for data that the receiver reneged on, unless newly acknowledged data has reported it (§6.2.1 D iii).
+        for seq in &reneged {
+            if let Some(slot) = self.slot_mut(*seq) {
+                slot.missing = slot.missing.max(1);
+            }
+        }
         for path in 0..self.acks.len() {
             self.advance_earliest(path);
         }
         SackOutcome::Processed {
             advanced,
             newly_acked: highest_newly_acked.is_some(),
-            reneged,
+            reneged: !reneged.is_empty(),
         }
     }
 
@@ -137,11 +146,12 @@ impl Outstanding {
             retransmitted,
             credited,
         } = sent;
-        if credited {
-            return;
-        }
         let tsn = self.tsn(seq);
         let ack = &mut self.acks[usize::from(path)];
+        if credited {
+            ack.again = true;
+            return;
+        }
         ack.credit(position, chunk_len, at, retransmitted);
         if !retransmitted || observer.may_answer(path, at) {
             ack.note_latest(at, position);
@@ -149,21 +159,27 @@ impl Outstanding {
         observer.acked(seq, tsn, path, at, retransmitted);
     }
 
-    /// Compares the Gap Ack Blocks with the known ranges. Returns whether the receiver reneged on any chunk, or `None` if a block
-    /// reports a TSN that was never sent. If the SACK is not complete, it says nothing about TSNs above its last block.
+    /// Compares the Gap Ack Blocks with the known ranges. Returns the chunks on which the receiver reneged, or `None` if a block
+    /// reports a TSN that was never sent.
+    ///
+    /// If a SACK with room for more blocks has at least as many as the one before, and does not report the highest TSNs any more, the peer may
+    /// limit the number of blocks: a new block below the last ones has pushed these out. A later SACK with fewer blocks shows whether they
+    /// are still held.
     // [9260:6.7-4, 12.4-4]
     fn on_gap_blocks(
         &mut self,
         gaps: GapBlocks<'_>,
-        complete: bool,
+        extent: Extent,
         highest_newly_acked: &mut Option<Seq>,
         observer: &mut impl SackObserver,
-    ) -> Option<bool> {
-        if gaps.is_empty() && self.reported.ranges().is_empty() {
-            return Some(false);
+    ) -> Option<Vec<Seq>> {
+        let mut reneged = Vec::new();
+        if gaps.is_empty() && self.reported.is_empty() {
+            return Some(reneged);
         }
         let (base, end_of_sent) = (self.base(), self.next_seq());
         let mut known = self.reported.0.take().unwrap_or_default();
+        let may_be_limited = gaps.len() >= known.ranges.len().max(LEAST_BLOCK_LIMIT);
         let passed = known.ranges.partition_point(|&(_, end)| end <= base);
         known.ranges.drain(..passed);
         let (first, mut last) = known.unchanged(gaps, base);
@@ -183,12 +199,23 @@ impl Outstanding {
         }
         let replaced = first..known.ranges.len() - last;
         self.on_reported(&known.ranges[replaced.clone()], &changed, highest_newly_acked, observer);
-        let horizon = match (complete, last) {
-            (true, _) => Seq::MAX,
-            (false, 0) => changed.last().map(|&(_, end)| end).or(floor).unwrap_or(base),
-            (false, _) => known.ranges.last().map_or(base, |&(_, end)| end),
+        let is_whole = match extent {
+            Extent::Whole => true,
+            Extent::Roomy => !may_be_limited,
+            Extent::Cut => false,
         };
-        let reneged = self.on_reneged(&known.ranges[replaced.clone()], &changed, horizon);
+        let horizon = match last {
+            _ if is_whole => Seq::MAX,
+            0 => changed
+                .last()
+                .map(|&(_, end)| end)
+                .or(floor)
+                .map_or(base, |end| known.end_of_range(end)),
+            _ => known.ranges.last().map_or(base, |&(_, end)| end),
+        };
+        self.on_reneged(&known.ranges[replaced.clone()], &changed, horizon, &mut reneged);
+        self.on_reneged(&known.beyond, &changed, horizon, &mut reneged);
+        known.keep_beyond(replaced.clone(), horizon);
         known.blocks.clear();
         if first + changed.len() + last == gaps.len() {
             known.blocks.extend_from_slice(gaps.wire_bytes());
@@ -232,9 +259,8 @@ impl Outstanding {
     /// Handles chunks that were reported before and are no longer reported: the receiver dropped them (RFC 9260 §6.2.1
     /// D iii).
     // [9260:6.2.1-1]
-    fn on_reneged(&mut self, known: &[(Seq, Seq)], reported: &[(Seq, Seq)], horizon: Seq) -> bool {
+    fn on_reneged(&mut self, known: &[(Seq, Seq)], reported: &[(Seq, Seq)], horizon: Seq, reneged: &mut Vec<Seq>) {
         let base = self.base();
-        let mut reneged = false;
         let mut next = 0;
         for &(from, to) in known {
             let mut seq = from.max(base);
@@ -250,11 +276,10 @@ impl Outstanding {
                             if !self.put_back_in_flight(reneged_seq) {
                                 continue;
                             }
-                            reneged = true;
-                            // One missing report for each (§6.2.1 D iii).
+                            reneged.push(reneged_seq);
                             let mut path = 0;
                             if let Some(slot) = self.slot_mut(reneged_seq) {
-                                slot.missing = 1;
+                                slot.missing = 0;
                                 path = slot.path;
                             }
                             if let Some(sequences) = &mut self.sequences {
@@ -271,7 +296,6 @@ impl Outstanding {
                 }
             }
         }
-        reneged
     }
 
     /// Handles a chunk that a Gap Ack Block newly acknowledges.

@@ -14,6 +14,8 @@ pub(crate) struct PathAck {
     pub(crate) flight_before: u64,
     /// The earliest chunk in flight on the path was among them.
     pub(crate) earliest_acked: bool,
+    /// Data was acknowledged again, after the receiver had reneged on it.
+    pub(crate) again: bool,
     /// When the newest of them was sent, if it was sent only once.
     pub(crate) newest_sent_at: Option<Time>,
     /// When the newest of them was sent last.
@@ -193,6 +195,16 @@ pub(crate) struct MissingRules {
     /// Packets received since the previous SACK according to the receiver, 0 if it does not report them; CMT counts
     /// them (DAC).
     pub(crate) arrivals: u8,
-    /// The SACK had room for more Gap Ack Blocks: a range not reported is not held.
-    pub(crate) complete: bool,
+    pub(crate) extent: Extent,
+}
+
+/// What a SACK says about TSNs above its last Gap Ack Block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Extent {
+    /// They are not held.
+    Whole,
+    /// The packet had room for more blocks: they are not held, unless the peer limits the number of blocks further.
+    Roomy,
+    /// Nothing: the packet had no room for more blocks.
+    Cut,
 }

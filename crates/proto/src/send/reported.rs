@@ -20,6 +20,8 @@ pub(super) struct Reported(pub(super) Option<Box<Known>>);
 pub(super) struct Known {
     /// Ranges above the base, half open, in ascending order and not adjacent.
     pub(super) ranges: Vec<(Seq, Seq)>,
+    /// Ranges above these that earlier SACKs reported, and about which the later ones said nothing because they were cut.
+    pub(super) beyond: Vec<(Seq, Seq)>,
     /// The ranges as the blocks of the last SACK, one for each range. Empty if that SACK had invalid blocks.
     pub(super) blocks: Vec<u8>,
     /// The base of the offsets in these blocks.
@@ -34,7 +36,20 @@ impl Reported {
         self.0.as_ref().map_or(&[], |known| &known.ranges)
     }
 
-    /// Returns the position after the highest TSN reported.
+    /// Returns the ranges that the peer has reported, in the last SACK or before one that was cut: half open, in ascending order.
+    pub(super) fn all(&self) -> impl Iterator<Item = (Seq, Seq)> {
+        let known = self.0.iter();
+        known.flat_map(|known| known.ranges.iter().chain(&known.beyond).copied())
+    }
+
+    /// Whether no SACK has reported a range that still counts.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0
+            .as_ref()
+            .is_none_or(|known| known.ranges.is_empty() && known.beyond.is_empty())
+    }
+
+    /// Returns the position after the highest TSN that the last SACK reported.
     pub(super) fn end(&self) -> Option<Seq> {
         self.ranges().last().map(|&(_, end)| end)
     }
@@ -42,22 +57,42 @@ impl Reported {
     pub(super) fn heap_bytes(&self) -> usize {
         self.0.as_ref().map_or(0, |known| {
             size_of::<Known>()
-                + (known.ranges.capacity() + known.changed.capacity()) * size_of::<(Seq, Seq)>()
+                + (known.ranges.capacity() + known.beyond.capacity() + known.changed.capacity())
+                    * size_of::<(Seq, Seq)>()
                 + known.blocks.capacity()
         })
     }
 
     pub(super) fn release_memory(&mut self) {
-        if self.ranges().is_empty() {
+        if self.is_empty() {
             self.0 = None;
         } else if let Some(known) = &mut self.0 {
             known.ranges.shrink_to_fit();
+            known.beyond.shrink_to_fit();
             (known.blocks, known.changed) = (Vec::new(), Vec::new());
         }
     }
 }
 
 impl Known {
+    /// Returns the end of the range that goes on at `end`, the end of the last block: the block would be longer if that were still held.
+    pub(super) fn end_of_range(&self, end: Seq) -> Seq {
+        let goes_on = |&&(from, to): &&(Seq, Seq)| from <= end && end < to;
+        let mut ranges = self.ranges.iter().chain(&self.beyond);
+        ranges.find(goes_on).map_or(end, |&(_, to)| to)
+    }
+
+    /// Keeps what is above a position, of these ranges and of those beyond them, as ranges about which nothing new is known.
+    pub(super) fn keep_beyond(&mut self, replaced: core::ops::Range<usize>, horizon: Seq) {
+        let above = |&(from, to): &(Seq, Seq)| (horizon < to).then_some((from.max(horizon), to));
+        if replaced.is_empty() && self.beyond.is_empty() {
+            return;
+        }
+        let ranges = self.ranges[replaced].iter().chain(&self.beyond);
+        let beyond: Vec<_> = ranges.filter_map(above).collect();
+        self.beyond = beyond;
+    }
+
     /// Returns how many blocks at the beginning and at the end are equal to those of the previous SACK. Ranges below `base` have been
     /// removed.
     pub(super) fn unchanged(&self, gaps: GapBlocks<'_>, base: Seq) -> (usize, usize) {

@@ -472,6 +472,52 @@ fn section_6_2_1_d_reneged_data_gets_one_missing_report_and_is_retransmitted() {
     assert_eq!(path(&net, a, 0).flight, 0);
 }
 
+/// One missing report for each SACK, also if the SACK that no longer reports the chunk acknowledges a higher one.
+#[test]
+fn section_6_2_1_d_reneging_and_a_higher_tsn_count_once() {
+    let (mut net, a) = alone(1, &wide());
+    send_full(&mut net, a, 10);
+    let start = net.now;
+    sack(&mut net, 1, &[(2, 4)]).expect("accepted");
+    sack(&mut net, 1, &[(2, 3), (5, 5)]).expect("accepted");
+    sack(&mut net, 1, &[(2, 3), (5, 6)]).expect("accepted");
+    let again = |net: &Net| -> Vec<u32> {
+        let all = data_sent(net, start);
+        all[10..].iter().flat_map(|(_, tsns)| tsns.clone()).collect()
+    };
+    assert_eq!(again(&net), [1]);
+    sack(&mut net, 1, &[(2, 3), (5, 7)]).expect("accepted");
+    assert_eq!(again(&net), [1, 4]);
+}
+
+/// dcSCTP reports at most 20 blocks, however large a packet may be. A block below the last one pushes that one out of the SACK.
+#[test]
+fn a_peer_that_limits_its_blocks_has_not_reneged_on_those_left_out() {
+    let (mut net, a) = alone(1, &wide());
+    send_full(&mut net, a, 60);
+    let start = net.now;
+    let blocks =
+        |first: u32, count: u32| -> Vec<(u32, u32)> { (0..count).map(|n| (first + 2 * n, first + 2 * n)).collect() };
+    // 1, then 5, 7, 9, ...
+    let pushed_out = [vec![(1, 1)], blocks(5, 19)].concat();
+    sack(&mut net, 0, &pushed_out).expect("accepted");
+    let flight = path(&net, a, 0).flight;
+    let lost = data_sent(&net, start).len();
+    // 3 arrives: 41 is left out, but has not left the receiver.
+    let with_three = [blocks(1, 2), blocks(5, 18)].concat();
+    for _ in 0..4 {
+        sack(&mut net, 0, &with_three).expect("accepted");
+    }
+    assert_eq!(path(&net, a, 0).flight, flight - PMDCS, "3 is no longer in flight");
+    assert_eq!(data_sent(&net, start).len(), lost);
+    // 0 arrives, and there is room for 41 again. It has nothing to add.
+    sack(&mut net, 1, &blocks(3, 20)).expect("accepted");
+    // With fewer blocks nothing is left out: the receiver has reneged on 41.
+    let before = path(&net, a, 0).flight;
+    sack(&mut net, 1, &blocks(3, 19)).expect("accepted");
+    assert_eq!(path(&net, a, 0).flight, before + PMDCS);
+}
+
 #[test]
 fn section_6_2_1_d_an_overtaken_sack_is_dropped() {
     let (mut net, a) = alone(1, &wide());

@@ -139,6 +139,37 @@ fn section_6_3_2_r4_a_receiver_that_reneges_starts_the_timer_again() {
     assert_eq!(on_first_path, [1000]);
 }
 
+/// Data on which the receiver reneged is acknowledged again: its path has nothing outstanding, and has answered.
+#[test]
+fn section_6_3_2_r2_data_acknowledged_again_after_reneging_stops_the_timer() {
+    let two = AssociationConfig {
+        retransmit_path: Some(RetransmitPath::Same),
+        ..wide()
+    };
+    let (mut net, a) = alone(2, &two);
+    let now = net.now;
+    net.a.set_primary(now, a, PathId(1));
+    send_full(&mut net, a, 1);
+    net.a.set_primary(now, a, PathId(0));
+    send_full(&mut net, a, 1);
+    net.run_for(Span::from_millis(300));
+    sack(&mut net, 0, &[(1, 1)]).expect("accepted");
+    sack(&mut net, 0, &[]).expect("accepted");
+    assert_eq!(path(&net, a, 0).flight, PMDCS, "in flight again");
+    sack(&mut net, 0, &[(1, 1)]).expect("accepted");
+    sack(&mut net, 2, &[]).expect("accepted");
+    net.run_for(Span::from_secs(60));
+    assert_eq!(net.a.association(a).expect("established").stats().timeouts, 0);
+    // The same after a timeout: what is retransmitted and acknowledged shows that the path works (§8.2).
+    send_full(&mut net, a, 2);
+    sack(&mut net, 2, &[(3, 3)]).expect("accepted");
+    sack(&mut net, 2, &[]).expect("accepted");
+    net.run_for(Span::from_millis(1100));
+    assert_eq!(path(&net, a, 0).errors, 1);
+    sack(&mut net, 2, &[(3, 3)]).expect("accepted");
+    assert_eq!(path(&net, a, 0).errors, 0);
+}
+
 /// Data that was lost on a path and is retransmitted on another one leaves no timer running.
 #[test]
 fn section_6_3_2_r2_a_path_whose_data_moved_to_another_has_no_timer() {

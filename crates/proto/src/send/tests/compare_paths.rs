@@ -233,7 +233,7 @@ impl Pair {
             in_recovery: false,
             early,
             arrivals: 1,
-            complete: report.complete,
+            extent: report.extent(),
         };
         let base_before = self.model.base;
         let outcome = report.deliver(&mut self.real, self.initial, rules, &mut seen);

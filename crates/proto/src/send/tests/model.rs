@@ -10,7 +10,7 @@ use whimbrel_wire::{DuplicateTsns, GapBlock, GapBlocks, Sack, Ssn, Tsn};
 use super::super::lost::LostChunk;
 use super::super::outstanding::Outstanding;
 use super::super::queue::Fragment;
-use super::super::report::{Implausibility, MissingRules, SackObserver, SackOutcome};
+use super::super::report::{Extent, Implausibility, MissingRules, SackObserver, SackOutcome};
 use super::super::slot::Fate;
 use crate::PathId;
 use crate::message::MessagePayload;
@@ -50,7 +50,10 @@ struct PathReport {
 struct Model {
     chunks: BTreeMap<Seq, Chunk>,
     base: Seq,
+    /// What SACKs have reported: the last one, or an earlier one if the later ones were cut.
     reported: Vec<Seq>,
+    /// The end of the last SACK's blocks.
+    top: Seq,
     acked: Vec<Seq>,
     lost: Vec<Seq>,
     /// The send time and position of the latest transmission that the last SACK has newly acknowledged.
@@ -71,6 +74,18 @@ pub(super) struct Report {
 }
 
 impl Report {
+    pub(super) fn extent(&self) -> Extent {
+        if self.complete { Extent::Whole } else { Extent::Cut }
+    }
+
+    /// Returns the end of what the SACK reports: if it is cut, that of its last block, or of the known range that goes on there.
+    pub(super) fn horizon(&self, known: &[Seq]) -> Seq {
+        let Some(&(_, end)) = self.ranges.last().filter(|_| !self.complete) else {
+            return if self.complete { Seq::MAX } else { 0 };
+        };
+        (end..).find(|seq| !known.contains(seq)).unwrap_or(end)
+    }
+
     pub(super) fn holds(&self, seq: Seq) -> bool {
         seq < self.cumulative || self.ranges.iter().any(|&(start, end)| (start..end).contains(&seq))
     }
@@ -233,27 +248,26 @@ impl Model {
             self.chunks.remove(&self.base);
             self.base += 1;
         }
-        let horizon = if report.complete {
-            Seq::MAX
-        } else {
-            report.ranges.last().map_or(0, |&(_, end)| end)
-        };
-        let mut reneged = false;
-        for seq in core::mem::take(&mut self.reported) {
+        let horizon = report.horizon(&self.reported);
+        let mut reneged = Vec::new();
+        for &seq in &self.reported {
             if let Some(chunk) = self.chunks.get_mut(&seq)
                 && !in_ranges(seq)
                 && seq < horizon
             {
                 chunk.fate = Fate::InFlight;
-                chunk.missing = 1;
+                chunk.missing = 0;
                 chunk.unreported = false;
                 let looked_at = &mut self.looked_at[usize::from(chunk.path)];
                 *looked_at = (*looked_at).min(seq);
-                reneged = true;
+                reneged.push(seq);
             }
         }
-        self.reported = self.chunks.keys().copied().filter(|seq| in_ranges(*seq)).collect();
+        let known = core::mem::take(&mut self.reported);
+        let is_known = |seq: &Seq| in_ranges(*seq) || *seq >= horizon && known.contains(seq);
+        self.reported = self.chunks.keys().copied().filter(is_known).collect();
         let highest = report.ranges.last().map_or(0, |&(_, end)| end);
+        self.top = highest;
         if let Some(htna) = highest_new {
             let below = if in_recovery && advanced {
                 highest
@@ -276,7 +290,11 @@ impl Model {
                 }
             }
         }
-        Some((reported, reneged))
+        for seq in &reneged {
+            let chunk = self.chunks.get_mut(seq).expect("it is not acknowledged");
+            chunk.missing = chunk.missing.max(1);
+        }
+        Some((reported, !reneged.is_empty()))
     }
 }
 
@@ -414,8 +432,7 @@ impl Pair {
         let before = Time::from_nanos(1 + rng.below(self.now.as_nanos()));
         self.real.take_out_unreported(PathId(path), before);
         let model = &mut self.model;
-        let horizon = model.reported.last().map_or(model.base, |seq| seq + 1);
-        let horizon = horizon.max(model.looked_at[usize::from(path)]);
+        let horizon = model.base.max(model.top).max(model.looked_at[usize::from(path)]);
         let next = model.next();
         let candidates =
             |(_, chunk): &(&Seq, &mut Chunk)| chunk.path == path && chunk.fate == Fate::InFlight && !chunk.unreported;
@@ -485,7 +502,7 @@ impl Pair {
             in_recovery,
             early: false,
             arrivals: 1,
-            complete: report.complete,
+            extent: report.extent(),
         };
         let mut seen = Seen::default();
         let outcome = report.deliver(&mut self.real, self.initial, rules, &mut seen);

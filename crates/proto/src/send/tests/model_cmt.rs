@@ -205,25 +205,25 @@ impl Model {
                 }
             }
         }
-        (reported, reneged)
+        for seq in &reneged {
+            let chunk = self.chunks.get_mut(seq).expect("it is not acknowledged");
+            chunk.missing = chunk.missing.max(1);
+        }
+        (reported, !reneged.is_empty())
     }
 
-    /// Puts chunks that are no longer reported in flight again.
-    fn take_back(&mut self, report: &Report, earliest: &mut [Option<Seq>]) -> bool {
-        let horizon = if report.complete {
-            Seq::MAX
-        } else {
-            report.ranges.last().map_or(0, |&(_, end)| end)
-        };
-        let mut reneged = false;
-        for seq in core::mem::take(&mut self.reported) {
+    /// Puts chunks that are no longer reported in flight again, and returns them.
+    fn take_back(&mut self, report: &Report, earliest: &mut [Option<Seq>]) -> Vec<Seq> {
+        let horizon = report.horizon(&self.reported);
+        let mut reneged = Vec::new();
+        for &seq in &self.reported {
             if let Some(chunk) = self.chunks.get_mut(&seq)
                 && !report.holds(seq)
                 && seq < horizon
             {
                 chunk.fate = Fate::InFlight;
-                chunk.missing = 1;
-                reneged = true;
+                chunk.missing = 0;
+                reneged.push(seq);
                 let earliest = &mut earliest[chunk.path];
                 *earliest = Some(earliest.map_or(seq, |earliest| earliest.min(seq)));
                 if chunk.retransmitted {
@@ -231,7 +231,9 @@ impl Model {
                 }
             }
         }
-        self.reported = self.chunks.keys().copied().filter(|seq| report.holds(*seq)).collect();
+        let known = core::mem::take(&mut self.reported);
+        let is_known = |seq: &Seq| report.holds(*seq) || *seq >= horizon && known.contains(seq);
+        self.reported = self.chunks.keys().copied().filter(is_known).collect();
         reneged
     }
 }
@@ -381,7 +383,7 @@ impl Pair {
             in_recovery: false,
             early,
             arrivals,
-            complete: report.complete,
+            extent: report.extent(),
         };
         let base_before = self.model.base;
         let outcome = report.deliver(&mut self.real, INITIAL, rules, &mut seen);

@@ -268,22 +268,16 @@ impl Model {
             self.chunks.remove(&self.base);
             self.base += 1;
         }
-        let horizon = if report.complete {
-            Seq::MAX
-        } else {
-            report.ranges.last().map_or(0, |&(_, end)| end)
-        };
-        let mut reneged = false;
-        for seq in core::mem::take(&mut self.reported) {
-            if is_old {
-                self.reported.push(seq);
-            } else if let Some(chunk) = self.chunks.get_mut(&seq)
+        let horizon = report.horizon(&self.reported);
+        let mut reneged = Vec::new();
+        for &seq in self.reported.iter().filter(|_| !is_old) {
+            if let Some(chunk) = self.chunks.get_mut(&seq)
                 && !report.holds(seq)
                 && seq < horizon
             {
                 chunk.fate = Fate::InFlight;
-                chunk.missing = 1;
-                reneged = true;
+                chunk.missing = 0;
+                reneged.push(seq);
                 self.paths[chunk.path].arrived.remove(&chunk.psn);
                 self.paths[chunk.path].earlier.remove(&chunk.psn);
                 let earliest = &mut earliest[chunk.path];
@@ -291,7 +285,9 @@ impl Model {
             }
         }
         if !is_old {
-            self.reported = self.chunks.keys().copied().filter(|seq| report.holds(*seq)).collect();
+            let known = core::mem::take(&mut self.reported);
+            let is_known = |seq: &Seq| report.holds(*seq) || *seq >= horizon && known.contains(seq);
+            self.reported = self.chunks.keys().copied().filter(is_known).collect();
         }
         self.on_duplicates(report, &seen.again_order, |path, psn, copy, doubtful| {
             newly[path].push(psn);
@@ -359,7 +355,11 @@ impl Model {
                 }
             }
         }
-        (reported, reneged)
+        for seq in &reneged {
+            let chunk = self.chunks.get_mut(seq).expect("it is not acknowledged");
+            chunk.missing = chunk.missing.max(1);
+        }
+        (reported, !reneged.is_empty())
     }
 
     pub(super) fn lose_copy(&mut self, path: usize, psn: usize) {

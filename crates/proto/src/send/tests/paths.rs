@@ -6,7 +6,7 @@ use whimbrel_wire::Tsn;
 
 use super::super::outstanding::Outstanding;
 use super::super::report::PathAck;
-use super::super::report::{MissingRules, SackOutcome};
+use super::super::report::{Extent, MissingRules, SackOutcome};
 use super::super::slot::Fate;
 use super::model::{Announce, Holder, Report, Seen, fragment};
 use crate::PathId;
@@ -81,7 +81,7 @@ impl Sender {
             in_recovery: false,
             early: self.early,
             arrivals: packets,
-            complete: true,
+            extent: Extent::Whole,
         };
         let mut seen = Seen {
             order: vec![self.came_on],
@@ -577,7 +577,7 @@ impl Twins {
             in_recovery: !recovering.is_empty(),
             early: false,
             arrivals: 0,
-            complete: true,
+            extent: Extent::Whole,
         };
         let [mut one, mut other] = self.rings.each_mut().map(|ring| {
             let mut seen = Seen {
