@@ -35,7 +35,7 @@ CELLS = 20
 LIVE_SEEDS, SIMULATED_SEEDS = 2, 10
 TOLERANCE = 0.1
 # Emulations at a time, by the rate of the bottleneck.
-PARALLEL = {"1 Mbit/s": 3, "20 Mbit/s": 3, "200 Mbit/s": 1}
+PARALLEL = {"1 Mbit/s": 3, "20 Mbit/s": 1, "200 Mbit/s": 1}
 # A run counts only if 99 % of the packets left within this time; the shortest round-trip time of the cells is 10 ms.
 LATE = "1 ms"
 ATTEMPTS = 3
