@@ -52,6 +52,18 @@ impl Association {
         (ahead as usize <= self.sender.outstanding.len()).then(|| self.sender.outstanding.base() + Seq::from(ahead))
     }
 
+    /// Sets `known` to the ranges above `base` that the peer has reported, without one that begins there: the cumulative TSN ack would
+    /// include it.
+    fn known_above(&self, base: Seq, known: &mut Vec<(Seq, Seq)>) {
+        let above = self
+            .sender
+            .outstanding
+            .reported()
+            .map(|(start, end)| (start.max(base), end));
+        known.clear();
+        known.extend(above.filter(|&(start, end)| base < start && start < end));
+    }
+
     /// Processes a SACK whose gap ack blocks are these ranges above `base`.
     fn apply_with_ranges(
         &mut self,
@@ -134,14 +146,20 @@ impl Association {
         let mut lists = core::mem::take(&mut ctx.scratch.ranges);
         let Ranges {
             lists: [gaps, kept],
+            known,
             all,
             rest,
-            ..
         } = &mut lists;
         let were_sent = read_blocks(sack.gaps, base, end_of_sent, gaps)
             & read_blocks(nr_sack.lists.second(), base, end_of_sent, kept);
         union(kept, gaps, all);
         let extent = self.extent_of(nr_sack.lists.len() + 1);
+        if extent == Extent::Cut {
+            // The lists may end at different TSNs, and above the lower end nothing is known: what was known is not reneged on.
+            self.known_above(base, known);
+            union(known, all, rest);
+            core::mem::swap(all, rest);
+        }
         let taken = if were_sent {
             self.apply_with_ranges(ctx, sack, base, all, from, extent)
         } else {
@@ -211,13 +229,7 @@ impl Association {
         } = &mut lists;
         // A range directly after the cumulative TSN ack cannot still be received: the cumulative TSN ack would have
         // advanced. It was reneged on.
-        let above = self
-            .sender
-            .outstanding
-            .reported()
-            .map(|(start, end)| (start.max(base), end));
-        known.clear();
-        known.extend(above.filter(|&(start, end)| base < start && start < end));
+        self.known_above(base, known);
         let were_sent = read_blocks(sack.gaps, base, end_of_sent, gaps);
         // Reneged ranges acknowledge nothing.
         read_blocks(new_gaps.lists.second(), base, end_of_sent, reneged);

@@ -22,8 +22,8 @@ impl Association {
         self.apply_sack(ctx, sack, from, extent)
     }
 
-    /// What a SACK with this number of entries says about TSNs above its last block: whether it was smaller than the largest packet, so
-    /// that more blocks would have fitted.
+    /// Returns what a SACK with this number of entries says about TSNs above its last block. More blocks would have fitted if it is smaller than
+    /// the largest packet.
     pub(super) fn extent_of(&self, entries: usize) -> Extent {
         let echoes = self.agreed.stamping.as_ref().map_or(0, |stamping| stamping.returned());
         if 4 * (entries + 1) + TIMESTAMP_LEN * echoes <= usize::from(self.sender.max_data) {
@@ -159,6 +159,7 @@ impl Association {
         };
         self.user.stats.sacks_received += 1;
         self.user.stats.data_bytes_acked += held_before - self.sender.outstanding.data_held();
+        // Whatever a SACK acknowledges, it shows that the peer can be reached.
         if newly_acked {
             // RFC 9260 §8.1
             self.errors = 0;

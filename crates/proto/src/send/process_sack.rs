@@ -11,7 +11,7 @@ use super::report::{Extent, MissingRules, SackObserver, SackOutcome};
 use super::reported::{BLOCK, read_blocks};
 use super::slot::{Fate, Slot};
 
-/// A peer that limits the number of blocks allows at least this many (dcSCTP: 20).
+/// SACKs with fewer blocks are taken for whole: the limits known to us are higher (dcSCTP: 20).
 const LEAST_BLOCK_LIMIT: usize = 8;
 
 impl Slot {
@@ -162,9 +162,9 @@ impl Outstanding {
     /// Compares the Gap Ack Blocks with the known ranges. Returns the chunks on which the receiver reneged, or `None` if a block
     /// reports a TSN that was never sent.
     ///
-    /// If a SACK with room for more blocks has at least as many as the one before, and does not report the highest TSNs any more, the peer may
-    /// limit the number of blocks: a new block below the last ones has pushed these out. A later SACK with fewer blocks shows whether they
-    /// are still held.
+    /// If a SACK with room for more blocks has eight or more, at least as many as the one before, and does not report the highest TSNs any
+    /// more, the peer may limit the number of blocks: a new block below the last ones has pushed these out. A receiver without a limit that reneged
+    /// on them is noticed later: when a SACK has fewer blocks, reports a higher TSN, or acknowledges all TSNs before them.
     // [9260:6.7-4, 12.4-4]
     fn on_gap_blocks(
         &mut self,
@@ -206,11 +206,7 @@ impl Outstanding {
         };
         let horizon = match last {
             _ if is_whole => Seq::MAX,
-            0 => changed
-                .last()
-                .map(|&(_, end)| end)
-                .or(floor)
-                .map_or(base, |end| known.end_of_range(end)),
+            0 => known.end_of_range(changed.last().map(|&(_, end)| end).or(floor).unwrap_or(base)),
             _ => known.ranges.last().map_or(base, |&(_, end)| end),
         };
         self.on_reneged(&known.ranges[replaced.clone()], &changed, horizon, &mut reneged);
@@ -262,7 +258,7 @@ impl Outstanding {
     fn on_reneged(&mut self, known: &[(Seq, Seq)], reported: &[(Seq, Seq)], horizon: Seq, reneged: &mut Vec<Seq>) {
         let base = self.base();
         let mut next = 0;
-        for &(from, to) in known {
+        for &(from, to) in known.iter().take_while(|&&(from, _)| from < horizon) {
             let mut seq = from.max(base);
             while seq < to.min(horizon) {
                 while next < reported.len() && reported[next].1 <= seq {

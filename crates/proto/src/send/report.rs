@@ -12,15 +12,15 @@ pub(crate) struct PathAck {
     pub(crate) acked: u64,
     /// Bytes in flight before the SACK.
     pub(crate) flight_before: u64,
-    /// The earliest chunk in flight on the path was among them.
-    pub(crate) earliest_acked: bool,
     /// Data was acknowledged again, after the receiver had reneged on it.
     pub(crate) again: bool,
-    /// When the newest of them was sent, if it was sent only once.
+    /// The earliest chunk in flight on the path was acknowledged.
+    pub(crate) earliest_acked: bool,
+    /// When the newest chunk acknowledged for the first time was sent, if it was sent only once.
     pub(crate) newest_sent_at: Option<Time>,
-    /// When the newest of them was sent last.
+    /// When that chunk was sent last.
     pub(crate) newest_at: Option<Time>,
-    /// Time of sending and position of the chunk among them that was sent last, without chunks whose acknowledgement may belong to an
+    /// Time of sending and position of the chunk that was sent last, of those acknowledged for the first time and without chunks whose acknowledgement may belong to an
     /// earlier transmission.
     pub(crate) latest: Option<(Time, Seq)>,
     /// Chunks declared lost by missing reports.
@@ -205,6 +205,7 @@ pub(crate) enum Extent {
     Whole,
     /// The packet had room for more blocks: they are not held, unless the peer limits the number of blocks further.
     Roomy,
-    /// Nothing: the packet had no room for more blocks.
+    /// Nothing: the packet had no room for more blocks, or the chunk has none. Only what directly follows its last block, or its cumulative
+    /// TSN ack, is not held.
     Cut,
 }

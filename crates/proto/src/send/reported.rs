@@ -20,7 +20,8 @@ pub(super) struct Reported(pub(super) Option<Box<Known>>);
 pub(super) struct Known {
     /// Ranges above the base, half open, in ascending order and not adjacent.
     pub(super) ranges: Vec<(Seq, Seq)>,
-    /// Ranges above these that earlier SACKs reported, and about which the later ones said nothing because they were cut.
+    /// Ranges above these that earlier SACKs reported, and about which the later ones said nothing: they had no room, or the peer limits the
+    /// number of blocks.
     pub(super) beyond: Vec<(Seq, Seq)>,
     /// The ranges as the blocks of the last SACK, one for each range. Empty if that SACK had invalid blocks.
     pub(super) blocks: Vec<u8>,
@@ -75,22 +76,33 @@ impl Reported {
 }
 
 impl Known {
-    /// Returns the end of the range that goes on at `end`, the end of the last block: the block would be longer if that were still held.
+    /// Returns the end of the known range that goes on at `end`, the end of what a SACK reports: its last block, or the cumulative TSN ack,
+    /// would be higher if that range were still held.
     pub(super) fn end_of_range(&self, end: Seq) -> Seq {
-        let goes_on = |&&(from, to): &&(Seq, Seq)| from <= end && end < to;
-        let mut ranges = self.ranges.iter().chain(&self.beyond);
-        ranges.find(goes_on).map_or(end, |&(_, to)| to)
+        for ranges in [&self.ranges, &self.beyond] {
+            let after = ranges.partition_point(|&(from, _)| from <= end);
+            if let Some(&(_, to)) = after.checked_sub(1).and_then(|last| ranges.get(last))
+                && end < to
+            {
+                return to;
+            }
+        }
+        end
     }
 
     /// Keeps what is above a position, of these ranges and of those beyond them, as ranges about which nothing new is known.
     pub(super) fn keep_beyond(&mut self, replaced: core::ops::Range<usize>, horizon: Seq) {
-        let above = |&(from, to): &(Seq, Seq)| (horizon < to).then_some((from.max(horizon), to));
-        if replaced.is_empty() && self.beyond.is_empty() {
-            return;
+        let above = |&(from, to): &(Seq, Seq)| (from.max(horizon), to);
+        let passed = self.beyond.partition_point(|&(_, to)| to <= horizon);
+        self.beyond.drain(..passed);
+        if let Some(first) = self.beyond.first_mut() {
+            *first = above(first);
         }
-        let ranges = self.ranges[replaced].iter().chain(&self.beyond);
-        let beyond: Vec<_> = ranges.filter_map(above).collect();
-        self.beyond = beyond;
+        let replaced = &self.ranges[replaced];
+        let left_out = &replaced[replaced.partition_point(|&(_, to)| to <= horizon)..];
+        if !left_out.is_empty() {
+            self.beyond.splice(0..0, left_out.iter().map(above));
+        }
     }
 
     /// Returns how many blocks at the beginning and at the end are equal to those of the previous SACK. Ranges below `base` have been

@@ -330,4 +330,9 @@ fn section_3_3_8_a_shutdown_does_not_renege_on_gap_ack_blocks() {
     net.as_peer(Host::A, &[Chunk::Shutdown { cumulative_tsn_ack }])
         .expect("accepted");
     assert_eq!(flight(&net), 1016);
+    // With the first chunk, the two others would have been acknowledged if they were still held.
+    let cumulative_tsn_ack = Tsn(first);
+    net.as_peer(Host::A, &[Chunk::Shutdown { cumulative_tsn_ack }])
+        .expect("accepted");
+    assert_eq!(flight(&net), 2 * 1016);
 }

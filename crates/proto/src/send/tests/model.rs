@@ -80,9 +80,10 @@ impl Report {
 
     /// Returns the end of what the SACK reports: if it is cut, that of its last block, or of the known range that goes on there.
     pub(super) fn horizon(&self, known: &[Seq]) -> Seq {
-        let Some(&(_, end)) = self.ranges.last().filter(|_| !self.complete) else {
-            return if self.complete { Seq::MAX } else { 0 };
-        };
+        if self.complete {
+            return Seq::MAX;
+        }
+        let end = self.ranges.last().map_or(self.cumulative, |&(_, end)| end);
         (end..).find(|seq| !known.contains(seq)).unwrap_or(end)
     }
 
