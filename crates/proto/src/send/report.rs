@@ -20,8 +20,8 @@ pub(crate) struct PathAck {
     pub(crate) newest_sent_at: Option<Time>,
     /// When that chunk was sent last.
     pub(crate) newest_at: Option<Time>,
-    /// Time of sending and position of the chunk that was sent last, of those acknowledged for the first time and without chunks whose acknowledgement may belong to an
-    /// earlier transmission.
+    /// Time of sending and position of the chunk that was sent last, of those acknowledged for the first time and without those whose
+    /// acknowledgement may belong to an earlier transmission.
     pub(crate) latest: Option<(Time, Seq)>,
     /// Chunks declared lost by missing reports.
     pub(crate) lost: u32,

@@ -90,19 +90,14 @@ impl Known {
         end
     }
 
-    /// Keeps what is above a position, of these ranges and of those beyond them, as ranges about which nothing new is known.
+    /// Keeps what is above a position, of these ranges and of those beyond them, as ranges about which nothing new is known. The position is
+    /// [`end_of_range`](Self::end_of_range), which is within no range.
     pub(super) fn keep_beyond(&mut self, replaced: core::ops::Range<usize>, horizon: Seq) {
-        let above = |&(from, to): &(Seq, Seq)| (from.max(horizon), to);
         let passed = self.beyond.partition_point(|&(_, to)| to <= horizon);
         self.beyond.drain(..passed);
-        if let Some(first) = self.beyond.first_mut() {
-            *first = above(first);
-        }
         let replaced = &self.ranges[replaced];
         let left_out = &replaced[replaced.partition_point(|&(_, to)| to <= horizon)..];
-        if !left_out.is_empty() {
-            self.beyond.splice(0..0, left_out.iter().map(above));
-        }
+        self.beyond.splice(0..0, left_out.iter().copied());
     }
 
     /// Returns how many blocks at the beginning and at the end are equal to those of the previous SACK. Ranges below `base` have been

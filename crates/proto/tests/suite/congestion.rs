@@ -473,6 +473,7 @@ fn section_6_2_1_d_reneged_data_gets_one_missing_report_and_is_retransmitted() {
 }
 
 /// One missing report for each SACK, also if the SACK that no longer reports the chunk acknowledges a higher one.
+// [9260:6.2.1-1]
 #[test]
 fn section_6_2_1_d_reneging_and_a_higher_tsn_count_once() {
     let (mut net, a) = alone(1, &wide());

@@ -354,6 +354,37 @@ fn nr_sack_reneging_on_non_renegable_chunks_is_ignored() {
     );
 }
 
+/// A renegable range touches a non-renegable one, and an NR-SACK without room leaves it out. That the block ends there shows nothing.
+#[test]
+fn nr_sack_without_room_for_a_list_has_not_reneged_on_it() {
+    let (mut net, a) = ten_outstanding(&options(|changes| changes.nr_sack = Some(true)));
+    let nr_sack = |net: &Net, bytes: &'static [u8], first| {
+        let sack = sack_before(net, 10, &[]);
+        Chunk::NrSack(NrSack {
+            cumulative_tsn_ack: sack.cumulative_tsn_ack,
+            a_rwnd: sack.a_rwnd,
+            lists: SackLists::from_wire_bytes(bytes, first, bytes.len() / 4 - first),
+            congestion_indicated: false,
+            packets: 0,
+        })
+    };
+    let flight = |net: &Net| {
+        let paths = net.a.association(a).expect("established").paths();
+        paths.map(|path| path.flight).sum::<u64>()
+    };
+    let both = nr_sack(&net, blocks(&[(6, 8), (3, 5)]).leak(), 1);
+    net.as_peer(Host::A, &[both]).expect("accepted");
+    let before = flight(&net);
+    assert_eq!(before, 4 * 1416);
+    // Blocks out of order are ignored; they fill the packet.
+    let full = nr_sack(&net, blocks(&[(3, 5)]).repeat(400).leak(), 0);
+    net.as_peer(Host::A, &[full]).expect("accepted");
+    assert_eq!(flight(&net), before);
+    let roomy = nr_sack(&net, blocks(&[(3, 5)]).leak(), 0);
+    net.as_peer(Host::A, &[roomy]).expect("accepted");
+    assert_eq!(flight(&net), before + 3 * 1416);
+}
+
 #[test]
 fn new_gaps_accumulate_and_are_reneged_on() {
     let (mut net, a) = ten_outstanding(&options(|changes| changes.new_gaps_only = Some(true)));

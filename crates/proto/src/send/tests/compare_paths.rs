@@ -41,6 +41,7 @@ impl Pair {
                 base: 0,
                 paths: vec![Sent::default(); paths],
                 reported: Vec::new(),
+                blocks: 0,
                 multiple,
             },
             initial,
@@ -233,7 +234,7 @@ impl Pair {
             in_recovery: false,
             early,
             arrivals: 1,
-            extent: report.extent(),
+            extent: report.extent,
         };
         let base_before = self.model.base;
         let outcome = report.deliver(&mut self.real, self.initial, rules, &mut seen);

@@ -80,6 +80,8 @@ pub(super) struct Model {
     pub(super) base: Seq,
     pub(super) paths: Vec<Sent>,
     pub(super) reported: Vec<Seq>,
+    /// The number of blocks of the last SACK that was not overtaken.
+    pub(super) blocks: usize,
     pub(super) multiple: bool,
 }
 
@@ -268,7 +270,7 @@ impl Model {
             self.chunks.remove(&self.base);
             self.base += 1;
         }
-        let horizon = report.horizon(&self.reported);
+        let horizon = report.horizon(&self.reported, self.blocks);
         let mut reneged = Vec::new();
         for &seq in self.reported.iter().filter(|_| !is_old) {
             if let Some(chunk) = self.chunks.get_mut(&seq)
@@ -285,6 +287,7 @@ impl Model {
             }
         }
         if !is_old {
+            self.blocks = report.ranges.len();
             let known = core::mem::take(&mut self.reported);
             let is_known = |seq: &Seq| report.holds(*seq) || *seq >= horizon && known.contains(seq);
             self.reported = self.chunks.keys().copied().filter(is_known).collect();

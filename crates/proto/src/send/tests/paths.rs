@@ -73,7 +73,7 @@ impl Sender {
                 .iter()
                 .map(|&(from, to)| (self.seq(from), self.seq(to) + 1))
                 .collect(),
-            complete: true,
+            extent: Extent::Whole,
             duplicates: Vec::new(),
         };
         let rules = MissingRules {
