@@ -1,6 +1,6 @@
 //! Addresses of packets, and the data that a driver passes with them.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use crate::ids::{AssocId, PathId};
 
@@ -8,6 +8,44 @@ use crate::ids::{AssocId, PathId};
 ///
 /// The SCTP port is not part of it, as it is the same for all addresses of an endpoint (RFC 9260 §1.3).
 pub type TransportAddr = SocketAddr;
+
+/// Returns whether the address can be the address of a single host.
+pub(crate) fn is_unicast(ip: IpAddr) -> bool {
+    let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());
+    !ip.is_unspecified() && !ip.is_multicast() && !is_broadcast
+}
+
+fn is_link_local(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    }
+}
+
+/// Returns the address of a peer that lists `ip` in a packet from `source`, or `None` if it must not be used. It has the UDP port of the
+/// source (RFC 6951 §5.4), and as a link-local address its interface. An IPv4-mapped IPv6 address (RFC 4291 §2.5.5.2) is converted to IPv4.
+///
+/// RFC 9260 has no scopes. Without a rule, a peer could list addresses that mean another host here than there, and so make this host send
+/// to itself: loopback addresses are taken from loopback addresses only, link-local ones from link-local ones, and those of this host, `own`,
+/// only from this host, and not with the port of this endpoint.
+pub(crate) fn listed_address(ip: IpAddr, source: TransportAddr, own: &[TransportAddr]) -> Option<TransportAddr> {
+    let (ip, from) = (ip.to_canonical(), source.ip().to_canonical());
+    let is_own = |ip: IpAddr| own.iter().any(|addr| addr.ip().to_canonical() == ip);
+    let mut addr = TransportAddr::new(ip, source.port());
+    if let (SocketAddr::V6(addr), SocketAddr::V6(source)) = (&mut addr, source)
+        && addr.ip().is_unicast_link_local()
+    {
+        addr.set_scope_id(source.scope_id());
+    }
+    let is_ours = own
+        .iter()
+        .any(|own| own.ip().to_canonical() == ip && own.port() == addr.port());
+    let is_usable = is_unicast(ip)
+        && (!ip.is_loopback() || from.is_loopback())
+        && (!is_link_local(ip) || is_link_local(from))
+        && (!is_own(ip) || (is_own(from) || from.is_loopback()) && !is_ours);
+    (ip == from && is_unicast(ip) || is_usable).then_some(addr)
+}
 
 /// The two ECN bits of an IP header (RFC 3168 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -54,4 +92,54 @@ pub struct Transmit {
     pub wire_len: usize,
     /// The packet is longer than the path MTU, which has become smaller: IP has to fragment it.
     pub fragment: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listed_addresses_lead_to_the_host_that_lists_them() {
+        let own: [TransportAddr; 3] =
+            ["192.0.2.1:9899", "[2001:db8::1]:9899", "[fe80::1%2]:9899"].map(|text| text.parse().unwrap());
+        let listed = |ip: &str, source: &str| {
+            let addr = listed_address(ip.parse().unwrap(), source.parse().unwrap(), &own);
+            addr.map(|addr| addr.to_string()).unwrap_or_default()
+        };
+        // From another host.
+        let far = "203.0.113.5:40000";
+        for (ip, expected) in [
+            ("203.0.113.5", far),
+            ("203.0.113.6", "203.0.113.6:40000"),
+            ("::ffff:203.0.113.6", "203.0.113.6:40000"),
+            ("10.1.2.3", "10.1.2.3:40000"),
+            ("2001:db8::2", "[2001:db8::2]:40000"),
+            ("127.0.0.1", ""),
+            ("127.9.9.9", ""),
+            ("::1", ""),
+            ("::ffff:127.0.0.1", ""),
+            ("169.254.169.254", ""),
+            ("fe80::9", ""),
+            ("192.0.2.1", ""),
+            ("::ffff:192.0.2.1", ""),
+            ("2001:db8::1", ""),
+            ("0.0.0.0", ""),
+            ("::", ""),
+            ("224.0.0.1", ""),
+            ("ff02::1", ""),
+            ("255.255.255.255", ""),
+        ] {
+            assert_eq!(listed(ip, far), expected, "{ip}");
+        }
+        // From this host: another program, with another port.
+        assert_eq!(listed("127.0.0.2", "127.0.0.1:40000"), "127.0.0.2:40000");
+        assert_eq!(listed("192.0.2.1", "127.0.0.1:40000"), "192.0.2.1:40000");
+        assert_eq!(listed("2001:db8::1", "192.0.2.1:40000"), "[2001:db8::1]:40000");
+        assert_eq!(listed("192.0.2.1", "127.0.0.1:9899"), "");
+        assert_eq!(listed("2001:db8::1", "192.0.2.1:9899"), "");
+        // On a link: the interface of the source.
+        assert_eq!(listed("fe80::9", "[fe80::5%3]:40000"), "[fe80::9%3]:40000");
+        assert_eq!(listed("fe80::1", "[fe80::5%3]:40000"), "", "an own address");
+        assert_eq!(listed("169.254.1.2", "169.254.1.1:40000"), "169.254.1.2:40000");
+    }
 }

@@ -125,7 +125,8 @@ pub enum Discard {
     /// INIT, INIT ACK or SHUTDOWN COMPLETE bundled with other chunks (RFC 9260 §6.10).
     #[error("chunks that must stand alone were bundled")]
     Bundled,
-    /// A state cookie that this endpoint did not create, or created for other ports or tags (RFC 9260 §5.1.5).
+    /// A state cookie that this endpoint did not create, or created for other ports or tags (RFC 9260 §5.1.5), or one that was used
+    /// for an association that has ended.
     #[error("cookie not authentic")]
     Cookie,
     /// A state cookie that has expired; a Stale Cookie error was queued.

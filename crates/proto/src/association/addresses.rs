@@ -9,8 +9,8 @@ use whimbrel_wire::cause_code;
 
 use super::handshake::pair_address;
 use super::{Association, Context, Outgoing};
+use crate::address::listed_address;
 use crate::config::{MAX_ADDRESSES, NEVER};
-use crate::endpoint::is_unicast;
 use crate::event::Event;
 use crate::path::{HeartbeatState, Path};
 use crate::{PacketMeta, PathId, PathState, TransportAddr};
@@ -32,6 +32,20 @@ impl Association {
             }
         }
         found
+    }
+
+    /// Like [`path_for`](Self::path_for), or else a path with the remote IP address of the packet: a NAT may have given the peer another UDP
+    /// port (RFC 6951 §5.4). The path keeps its port until the new one is verified.
+    pub(crate) fn path_of_packet(&self, meta: &PacketMeta) -> Option<PathId> {
+        self.path_for(meta).or_else(|| self.path_of_host(meta))
+    }
+
+    /// Returns the path with the local address and the remote IP address of the packet, or else one with its remote IP address.
+    pub(super) fn path_of_host(&self, meta: &PacketMeta) -> Option<PathId> {
+        let same_host = |path: &Path| path.remote.ip() == meta.remote.ip() && !path.removed;
+        self.paths
+            .position(|path| same_host(path) && path.local == meta.local)
+            .or_else(|| self.paths.position(same_host))
     }
 
     /// Returns whether this was an address of the peer that has been removed.
@@ -231,16 +245,13 @@ impl Association {
     /// # Errors
     /// Returns the code of the error cause.
     pub(super) fn take_peer_address(&mut self, ctx: &mut Context<'_>, meta: PacketMeta, ip: IpAddr) -> Result<(), u16> {
-        if !is_unicast(ip) {
-            return Err(cause_code::UNRESOLVABLE_ADDRESS);
-        }
+        let remote = listed_address(ip, meta.remote, &self.ends.local_addrs).ok_or(cause_code::UNRESOLVABLE_ADDRESS)?;
         if self.has_remote(ip) {
             return Ok(());
         }
         let mut known: Vec<IpAddr> = self.live_remotes().collect();
         known.sort_unstable();
         known.dedup();
-        let remote = TransportAddr::new(ip, meta.remote.port());
         let is_source = meta.remote.ip() == ip;
         let local = if is_source && self.ends.local_addrs.contains(&meta.local) {
             Some(meta.local)
@@ -328,6 +339,7 @@ impl Association {
             .peer_rwnd
             .saturating_add(u32::try_from(lost).unwrap_or(u32::MAX));
         self.end_probe(index);
+        self.forget_port_changes(Some(index));
         // An answer names its path by number, which another path may have by then.
         if let Some(pings) = &mut self.user.pings {
             pings.0.retain(|ping| ping.path != index);

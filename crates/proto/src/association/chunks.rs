@@ -2,10 +2,9 @@
 
 use core::ops::ControlFlow;
 
-use whimbrel_control::Time;
 use whimbrel_wire::{
-    ByteSink, COMMON_HEADER_LEN, Cause, Causes, ChecksumField, Chunk, ChunkError, Data, PacketSink, PacketView,
-    UnknownAction,
+    ByteSink, COMMON_HEADER_LEN, Cause, Causes, ChecksumField, Chunk, ChunkError, ChunkType, Data, PacketSink,
+    PacketView, UnknownAction,
 };
 
 use super::components::Answers;
@@ -15,7 +14,6 @@ use crate::config::NEVER;
 use crate::endpoint::{Reply, ReplyChunk};
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};
-use crate::path::{Path, PathState};
 use crate::receive::DataOutcome;
 use crate::trace::{TraceEvent, TraceKinds};
 use crate::{Ecn, PacketMeta, TransportAddr};
@@ -60,25 +58,6 @@ impl Association {
         self.paths.position(|path| path.remote == remote && !path.removed)
     }
 
-    /// Updates the port of the UDP encapsulation, which a NAT may change (RFC 6951 §5.4). The caller has checked that
-    /// the packet is the peer's.
-    ///
-    /// A path that does not answer is probed at once: its heartbeats went to the old port. The port of a peer's second address, if it
-    /// differs from that of the first, is not known before its first packet.
-    pub(crate) fn follow_port(&mut self, now: Time, remote: TransportAddr) -> Option<PathId> {
-        let same_host = |path: &Path| path.remote.ip() == remote.ip() && !path.removed;
-        let index = self.paths.position(same_host)?;
-        let path = &mut self.paths[index];
-        path.remote = remote;
-        if path.in_use() && path.state != PathState::Active {
-            path.heartbeat.pending = None;
-            path.heartbeat.requested = true;
-            path.heartbeat.timer = now;
-        }
-        self.user.notices.renamed = true;
-        Some(index)
-    }
-
     /// Processes a packet whose verification tag is valid. `from` is the path on which it arrived.
     ///
     /// # Errors
@@ -119,6 +98,11 @@ impl Association {
         if self.receiving.answers.packet.is_some() {
             ctx.replies.truncate(replies);
         }
+        // A packet that anyone may have sent changes nothing.
+        let is_authentic = seen.authenticated || !self.requires_auth(ChunkType::HEARTBEAT_ACK);
+        if is_authentic {
+            self.watch_port(ctx.now, meta);
+        }
         if seen.has_data {
             if self.agreed.eci.in_use {
                 self.agreed.eci.on_data(meta, self.agreed.ecn.in_use);
@@ -131,7 +115,7 @@ impl Association {
         if let Some(stamping) = &mut self.agreed.stamping {
             stamping.on_packet_end(ctx.now, from, seen.has_data);
         }
-        if self.state == State::ShutdownSent {
+        if self.state == State::ShutdownSent && is_authentic {
             self.on_packet_in_shutdown_sent(ctx.now);
         }
         result
@@ -213,8 +197,8 @@ impl Association {
             Chunk::Sack(sack) => self.on_sack(ctx, sack, from),
             Chunk::NrSack(nr_sack) => self.on_nr_sack(ctx, nr_sack, from),
             Chunk::NewGaps(new_gaps) => self.on_new_gaps(ctx, new_gaps, from),
-            Chunk::Heartbeat(info) => self.on_heartbeat(from, info.0),
-            Chunk::HeartbeatAck(info) => self.on_heartbeat_ack(ctx, info.0),
+            Chunk::Heartbeat(info) => self.on_heartbeat(ctx, meta, from, info.0),
+            Chunk::HeartbeatAck(info) => self.on_heartbeat_ack(ctx, meta, info.0),
             Chunk::InitAck(init_ack) => self.on_init_ack(ctx, meta, init_ack),
             Chunk::CookieAck => self.on_cookie_ack(ctx),
             // RFC 9260 §8.5.1 B: the T bit is not valid with the local tag.
@@ -336,7 +320,13 @@ impl Association {
 
     /// Returns the Heartbeat Info unchanged to the source (RFC 9260 §8.3).
     // [9260:8.3-2, 8.3-8, 3.3.6-1, 3.3.6-2]
-    fn on_heartbeat(&mut self, from: PathId, info: &[u8]) -> Result<(), Discard> {
+    fn on_heartbeat(
+        &mut self,
+        ctx: &mut Context<'_>,
+        meta: PacketMeta,
+        from: PathId,
+        info: &[u8],
+    ) -> Result<(), Discard> {
         if self.state == State::CookieWait {
             return Err(Discard::Unexpected);
         }
@@ -344,7 +334,13 @@ impl Association {
         if TWO_HEADERS + info.len() > self.largest_chunk() {
             return Err(Discard::InvalidChunk);
         }
-        self.answer(from, Outgoing::HeartbeatAck(info.into()));
+        let path = &self.paths[from];
+        if meta.remote.ip() == path.remote.ip() && meta.remote.port() != path.remote.port() {
+            // The peer verifies a path whose UDP port is not known yet.
+            self.reply_to_source(ctx, meta, ReplyChunk::HeartbeatAck(info.into()));
+        } else {
+            self.answer(from, Outgoing::HeartbeatAck(info.into()));
+        }
         Ok(())
     }
 
@@ -354,7 +350,7 @@ impl Association {
     }
 
     /// Returns whether chunks of this type are accepted only if authenticated.
-    pub(crate) fn requires_auth(&self, chunk_type: whimbrel_wire::ChunkType) -> bool {
+    pub(crate) fn requires_auth(&self, chunk_type: ChunkType) -> bool {
         self.agreed.auth.as_ref().is_some_and(|auth| auth.requires(chunk_type))
     }
 

@@ -105,12 +105,7 @@ impl Association {
 
     /// Accepts an association from a valid cookie (RFC 9260 §5.1.5 step 5).
     // [9260:5.1-20]
-    pub(crate) fn accept(
-        ctx: &mut Context<'_>,
-        identity: Identity,
-        cookie: &Cookie,
-        from: TransportAddr,
-    ) -> Association {
+    pub(crate) fn accept(ctx: &mut Context<'_>, identity: Identity, cookie: &Cookie, meta: PacketMeta) -> Association {
         let locals = identity.local_addrs.clone();
         let mut paths: Vec<Path> = Vec::with_capacity(cookie.peer_addrs.as_slice().len());
         for (index, &remote) in cookie.peer_addrs.as_slice().iter().enumerate() {
@@ -145,7 +140,7 @@ impl Association {
         association.ends.accepted = true;
         association.agree(ctx.scratch, &agreement);
         association.establish(ctx);
-        association.send_cookie_ack(ctx, from);
+        association.send_cookie_ack(ctx, meta);
         association
     }
 
@@ -196,8 +191,12 @@ impl Association {
     /// Sends COOKIE ACK to the source of the COOKIE ECHO. If that address is not confirmed yet, a HEARTBEAT is bundled
     /// (RFC 9260 §5.4).
     // [9260:5.1-8, 5.1.5-5, 5.1.5-7, 5.4-3, 3.3.12-1]
-    pub(crate) fn send_cookie_ack(&mut self, ctx: &mut Context<'_>, to: TransportAddr) {
-        let Some(index) = self.path_of(to).or_else(|| self.follow_port(ctx.now, to)) else {
+    pub(crate) fn send_cookie_ack(&mut self, ctx: &mut Context<'_>, meta: PacketMeta) {
+        let Some(index) = self.path_of(meta.remote) else {
+            if self.path_of_host(&meta).is_some() {
+                self.reply_to_source(ctx, meta, ReplyChunk::CookieAck);
+                self.watch_port(ctx.now, meta);
+            }
             return;
         };
         if !self.paths[index].confirmed {
@@ -238,13 +237,14 @@ impl Association {
         }
         let mut unrecognized = Vec::new();
         let report = |raw: &[u8], list: &mut Vec<u8>| whimbrel_wire::tlv::append_tlv(list, raw);
-        let (read, flaw) = match PeerInit::read(init_ack, meta.remote, &mut unrecognized, report) {
-            Ok(peer) => (
-                peer.with_auth(init_ack, &self.config),
-                "an INIT ACK without the required authentication (RFC 4895)",
-            ),
-            Err(refusal) => (Err(refusal), "an INIT ACK that cannot be accepted"),
-        };
+        let (read, flaw) =
+            match PeerInit::read(init_ack, meta.remote, &self.ends.local_addrs, &mut unrecognized, report) {
+                Ok(peer) => (
+                    peer.with_auth(init_ack, &self.config),
+                    "an INIT ACK without the required authentication (RFC 4895)",
+                ),
+                Err(refusal) => (Err(refusal), "an INIT ACK that cannot be accepted"),
+            };
         let peer = match read {
             Ok(peer) => peer,
             Err(refusal) => {
@@ -494,7 +494,7 @@ impl Association {
 
     /// Handles a cookie of this association (RFC 9260 §5.2.4, cases B and D).
     // [9260:5.2.4-7, 5.2.4-10, 5.2.4-11]
-    pub(crate) fn on_own_cookie(&mut self, ctx: &mut Context<'_>, cookie: &Cookie, from: TransportAddr) {
+    pub(crate) fn on_own_cookie(&mut self, ctx: &mut Context<'_>, cookie: &Cookie, meta: PacketMeta) {
         if matches!(self.state, State::CookieWait | State::CookieEchoed) {
             self.outgoing.clear();
             let hidden = self.hide_translated(cookie.local);
@@ -509,25 +509,23 @@ impl Association {
             self.announce_later(hidden);
             let early = u32::try_from(self.sender.outstanding.data_in_flight()).unwrap_or(u32::MAX);
             self.sender.peer_rwnd = self.sender.peer_rwnd.saturating_sub(early);
-            let meta = PacketMeta {
+            let arrival = PacketMeta {
                 local: cookie.local,
-                remote: from,
-                ecn: crate::Ecn::NotEct,
-                congestion_indicated: false,
+                ..meta
             };
             let addrs = cookie.peer_addrs.as_slice();
-            self.take_addresses(ctx, meta, addrs, addrs.first().copied());
+            self.take_addresses(ctx, arrival, addrs, addrs.first().copied());
             self.choice.sending = self.choice.primary;
             self.establish(ctx);
         } else {
             self.ends.peer_tag = cookie.peer_tag;
         }
-        self.send_cookie_ack(ctx, from);
+        self.send_cookie_ack(ctx, meta);
     }
 
     /// Restarts the association: the peer has lost its state (RFC 9260 §5.2.4, case A).
     // [9260:5.2.4-4, 5.2.4-5]
-    pub(crate) fn restart(&mut self, ctx: &mut Context<'_>, cookie: &Cookie, from: TransportAddr, random: u64) {
+    pub(crate) fn restart(&mut self, ctx: &mut Context<'_>, cookie: &Cookie, meta: PacketMeta, random: u64) {
         let restart = Agreement::of(cookie);
         self.forget_candidates(ctx);
         self.give_up_messages(SendFailureCause::Restarted, restart.local_initial_tsn);
@@ -538,6 +536,7 @@ impl Association {
         self.timers = super::Timers::default();
         self.timers.t1 = first_message;
         self.outgoing.clear();
+        self.forget_port_changes(None);
         // Users that wait for buffer space or for the delivery of sent data must be woken.
         self.notify_user_of_progress();
         self.keep_unread();
@@ -573,7 +572,7 @@ impl Association {
         self.start_policy(ctx);
         self.start_autoclose(ctx.now);
         self.allow_burst();
-        self.send_cookie_ack(ctx, from);
+        self.send_cookie_ack(ctx, meta);
     }
 
     /// Refuses a restart while waiting for SHUTDOWN COMPLETE (RFC 9260 §5.2.4 A).

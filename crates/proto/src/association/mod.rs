@@ -23,6 +23,7 @@ mod path_management;
 mod path_policy;
 mod ping;
 mod pings;
+mod port_change;
 mod probes;
 mod probing;
 mod ranges;
@@ -126,6 +127,8 @@ pub struct Association {
     errors: u32,
     timers: Timers,
     outgoing: OutgoingQueue,
+    /// Present only while another UDP port of the peer is being verified.
+    port_changes: Option<Box<port_change::PortChanges>>,
     user: User,
 }
 
@@ -202,6 +205,7 @@ impl Association {
             errors: 0,
             timers: Timers::default(),
             outgoing: OutgoingQueue::default(),
+            port_changes: None,
             user: User::default(),
             paths: Paths::new(paths),
             config,

@@ -10,7 +10,7 @@ use crate::event::{CloseReason, Event};
 use crate::path::{HEARTBEAT_INFO_LEN, HeartbeatContent, Path, next_heartbeat};
 use crate::send::PathAck;
 use crate::trace::{TimerKind, TraceEvent, TraceKinds};
-use crate::{PathId, PathState};
+use crate::{PacketMeta, PathId, PathState};
 
 impl Association {
     /// Counts a retransmission timeout or an unanswered heartbeat (RFC 9260 §8.1, §8.2).
@@ -370,7 +370,15 @@ impl Association {
 
     /// Handles a HEARTBEAT ACK (RFC 9260 §8.3).
     // [9260:8.1-6, 8.3-11, 8.3-12]
-    pub(super) fn on_heartbeat_ack(&mut self, ctx: &mut Context<'_>, info: &[u8]) -> Result<(), Discard> {
+    pub(super) fn on_heartbeat_ack(
+        &mut self,
+        ctx: &mut Context<'_>,
+        meta: PacketMeta,
+        info: &[u8],
+    ) -> Result<(), Discard> {
+        if let Ok(nonce) = info.try_into() {
+            return self.on_port_answer(ctx, meta, u64::from_be_bytes(nonce));
+        }
         if info.len() > HEARTBEAT_INFO_LEN {
             if self.on_ping_answer(ctx.now, info) {
                 return Ok(());

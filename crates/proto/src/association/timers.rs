@@ -77,7 +77,11 @@ impl Association {
             .as_ref()
             .and_then(|receiver| receiver.sack_deadline())
             .unwrap_or(NEVER);
-        let own = self.timers.next().min(sack);
+        let ports = self
+            .port_changes
+            .as_ref()
+            .map_or(NEVER, |changes| changes.next_timeout());
+        let own = self.timers.next().min(sack).min(ports);
         self.paths.iter().fold(own, |next, path| next.min(path.next_timeout()))
     }
 
@@ -130,6 +134,13 @@ impl Association {
             self.timers.zero_window_probe = NEVER;
             self.sender.probe.permitted = true;
             self.allow_burst();
+        }
+        if self
+            .port_changes
+            .as_ref()
+            .is_some_and(|changes| changes.next_timeout() <= ctx.now)
+        {
+            self.on_port_timer(ctx);
         }
         if self.timers.probing <= ctx.now {
             self.on_probe_timer(ctx);

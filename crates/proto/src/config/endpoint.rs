@@ -23,6 +23,10 @@ pub struct EndpointConfig {
     /// Interval at which the key that signs state cookies is replaced. Cookies signed with the previous key remain
     /// valid until the next replacement.
     pub cookie_key_life: Span,
+    /// Maximum number of consumed state cookies that are remembered, each until it is stale, so that a recorded COOKIE ECHO cannot open the
+    /// association again. One takes about 40 bytes. At the limit, associations with a key ([`AuthConfig`](crate::AuthConfig)) are refused until
+    /// cookies become stale. Those without one are remembered up to half of the limit and not refused.
+    pub max_consumed_cookies: usize,
     /// Maximum number of associations, including those that this endpoint opens: 1 to 16777216. At the limit, a new
     /// association of a peer is refused (ABORT with the cause Out of Resource; RFC 9260 §5.1), unless an association
     /// without a message is aborted instead, see `first_message_timeout`.
@@ -66,6 +70,7 @@ impl Default for EndpointConfig {
             association: SharedConfig::default(),
             valid_cookie_life: Span::from_secs(60),
             cookie_key_life: Span::from_secs(3600),
+            max_consumed_cookies: 1 << 18,
             max_associations: 65_536,
             max_associations_per_address: 65_536,
             max_unassociated_per_address: None,

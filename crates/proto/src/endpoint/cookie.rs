@@ -362,7 +362,7 @@ impl Reader<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
@@ -375,7 +375,8 @@ mod tests {
         list
     }
 
-    fn cookie() -> Cookie {
+    /// A cookie with every field set.
+    pub(in crate::endpoint) fn cookie() -> Cookie {
         Cookie {
             created: Time::from_nanos(1_234_567_890),
             life: Span::from_secs(60),

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use whimbrel_control::Time;
 use whimbrel_wire::{Cause, Chunk, ChunkError, ChunkType, PacketView};
 
-use super::peer_init::is_unicast;
 use super::{Context, Endpoint, Reply, ReplyChunk, context};
-use crate::address::PacketMeta;
+use crate::address::{PacketMeta, is_unicast};
 use crate::association::Signer;
 use crate::error::Discard;
 
@@ -59,10 +58,7 @@ impl Endpoint {
         if association.ports().1 != header.source_port {
             return self.out_of_the_blue(now, meta, packet);
         }
-        let from = match association
-            .path_for(&meta)
-            .or_else(|| association.follow_port(now, meta.remote))
-        {
+        let from = match association.path_of_packet(&meta) {
             Some(from) => from,
             // RFC 9260 §5.1.2 D
             None if association.is_named_in_init_ack(packet) || association.is_named_in_asconf(packet) => {

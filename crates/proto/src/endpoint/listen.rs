@@ -45,7 +45,7 @@ impl Endpoint {
         }
         let mut unrecognized = Vec::new();
         let report = |raw: &[u8], list: &mut Vec<u8>| Parameter::Unrecognized(raw).emit(list);
-        let peer = match PeerInit::read(&init, meta.remote, &mut unrecognized, report) {
+        let peer = match PeerInit::read(&init, meta.remote, &self.local_addrs, &mut unrecognized, report) {
             Ok(peer) => peer,
             Err(Refusal::Silent) => return Err(Discard::InvalidChunk),
             Err(Refusal::Abort(causes) | Refusal::AbortOnly(causes)) => {
@@ -215,6 +215,16 @@ impl Endpoint {
             local: meta.local,
             peer_addrs: peer.addrs,
         };
+        if self.table.has_tag(cookie.local_tag) {
+            // An INIT collision: the cookie is for this association only, and of no use after its end.
+            let keyed = auth.is_some() && answer.config.auth.is_configured();
+            let limit = self.config.max_consumed_cookies;
+            if self.consumed.has(cookie.local_tag) || self.consumed.has_room(now, limit, keyed) {
+                self.consumed.insert(&cookie);
+            } else if keyed {
+                return;
+            }
+        }
         let sealed = &mut self.scratch.gaps;
         sealed.clear();
         self.key.seal(&cookie, sealed);
@@ -301,8 +311,13 @@ impl Endpoint {
         if !is_for_this_packet {
             return Err(Discard::Cookie);
         }
+        let by_tag = self.table.by_tag(cookie.local_tag);
+        if by_tag.is_none() && self.consumed.has(cookie.local_tag) {
+            // A repetition of a COOKIE ECHO whose association has ended or has been restarted since.
+            return Err(Discard::Cookie);
+        }
         let port = header.source_port;
-        let existing = self.table.by_tag(cookie.local_tag).or_else(|| {
+        let existing = by_tag.or_else(|| {
             cookie
                 .peer_addrs
                 .as_slice()
@@ -330,15 +345,25 @@ impl Endpoint {
             self.signed_reply(meta, packet, cookie.peer_tag, chunk, signer);
             return Err(Discard::StaleCookie);
         }
+        let keyed = agreement.is_some() && config.auth.is_configured();
+        let limit = self.config.max_consumed_cookies;
+        let may_remember = self.consumed.has(cookie.local_tag) || self.consumed.has_room(now, limit, keyed);
+        if !may_remember && keyed {
+            // The peer repeats the COOKIE ECHO (T1-cookie), and there is room as soon as other cookies are stale.
+            return Err(Discard::Limit);
+        }
         let index = match existing {
             Some(index) => self.on_cookie_for_known_peer(now, meta, index, &cookie)?,
             None => self.accept(now, meta, packet, &cookie)?,
         };
+        if may_remember {
+            self.consumed.insert(&cookie);
+        }
         // The packet may also contain DATA chunks.
         let mut result = Ok(());
         if packet.chunks().nth(1).is_some()
             && let Some(association) = self.table.at_mut(index)
-            && let Some(from) = association.path_for(&meta)
+            && let Some(from) = association.path_of_packet(&meta)
         {
             result = association.on_packet(context!(self, now), meta, from, packet);
         }
@@ -379,7 +404,7 @@ impl Endpoint {
             peer_port: cookie.peer_port,
             truth: self.config.truth.clone(),
         };
-        let mut association = Association::accept(context!(self, now), identity, cookie, meta.remote);
+        let mut association = Association::accept(context!(self, now), identity, cookie, meta);
         if let Some(timeout) = self.config.first_message_timeout {
             association.expect_message(now + timeout);
         }
@@ -407,7 +432,7 @@ impl Endpoint {
         let cookie_ties = (cookie.local_tie_tag, cookie.peer_tie_tag);
         if local_matches {
             // Cases B and D
-            association.on_own_cookie(context!(self, now), cookie, meta.remote);
+            association.on_own_cookie(context!(self, now), cookie, meta);
             return Ok(index);
         }
         if !peer_matches && cookie_ties == association.tie_tags() {
@@ -417,7 +442,7 @@ impl Endpoint {
                 self.mark_ready(index);
                 return Err(Discard::Unexpected);
             }
-            association.restart(context!(self, now), cookie, meta.remote, random);
+            association.restart(context!(self, now), cookie, meta, random);
             return Ok(index);
         }
         // Case C, and every case that Table 12 does not list

@@ -1,6 +1,7 @@
 //! An endpoint: one SCTP port with its addresses and all its associations.
 
 mod admission;
+mod consumed;
 mod cookie;
 mod deadlines;
 mod dispatch;
@@ -20,11 +21,12 @@ use whimbrel_control::window::WindowSpec;
 use whimbrel_control::{Controller, Time};
 use whimbrel_wire::{Checksum, Chunk, PacketError, PacketSink, PacketView, Payload};
 
+use consumed::ConsumedCookies;
 pub(crate) use cookie::Cookie;
 use cookie::{CookieKey, fingerprint};
 use deadlines::Deadlines;
 use limits::{Accepted, UnassociatedLimit};
-pub(crate) use peer_init::{MIN_RWND, PeerInit, Refusal, is_unicast, missing_cookie};
+pub(crate) use peer_init::{MIN_RWND, PeerInit, Refusal, missing_cookie};
 pub(crate) use reply::{Replies, Reply, ReplyChunk};
 use table::Table;
 
@@ -95,6 +97,7 @@ pub struct Endpoint {
     random: Box<dyn Rng + Send>,
     key: CookieKey,
     key_replaced: Time,
+    consumed: ConsumedCookies,
     table: Table,
     accepted: Accepted,
     unassociated: UnassociatedLimit,
@@ -153,6 +156,7 @@ impl Endpoint {
             random,
             key: CookieKey::new(secret),
             key_replaced: Time::ZERO,
+            consumed: ConsumedCookies::default(),
             table: Table::default(),
             accepted: Accepted::default(),
             unassociated: UnassociatedLimit::new(config.max_unassociated_per_address, unassociated_key(&secret)),
@@ -239,7 +243,7 @@ impl Endpoint {
     fn new_tag(&mut self) -> u32 {
         loop {
             let tag = crate::association::random_tag(&mut *self.random);
-            if !self.table.has_tag(tag) {
+            if !self.table.has_tag(tag) && !self.consumed.has(tag) {
                 return tag;
             }
         }

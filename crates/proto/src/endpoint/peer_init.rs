@@ -4,6 +4,7 @@ use whimbrel_wire::{Cause, Init, Parameter, Tsn, TypeList, UnknownAction};
 
 use super::cookie::AddressList;
 use crate::TransportAddr;
+use crate::address::listed_address;
 use crate::association::KeyVector;
 use crate::config::AssociationConfig;
 use crate::extensions::Extensions;
@@ -47,13 +48,14 @@ pub(crate) enum Refusal {
 }
 
 impl PeerInit {
-    /// Reads a chunk from `source`. The caller's `report` wraps each unrecognized parameter that must be reported and
+    /// Reads a chunk from `source`; `own` are the local addresses. The caller's `report` wraps each unrecognized parameter that must be reported and
     /// appends it to `unrecognized`.
     // [9260:3.3.2-3, 3.3.2-7, 3.3.2-9, 3.3.2-12, 3.3.2-14, 3.3.2.1.4-2, 3.3.3-2, 5.1.2-2, 5.1.2-8, 5.1.2-9, 5.1.2-10]
     // [9260:5.1.2-1, 5.1.2-11, 3.3.2.1.2-2]
     pub(crate) fn read(
         init: &Init<'_>,
         source: TransportAddr,
+        own: &[TransportAddr],
         unrecognized: &mut Vec<u8>,
         report: impl Fn(&[u8], &mut Vec<u8>),
     ) -> Result<PeerInit, Refusal> {
@@ -91,8 +93,8 @@ impl PeerInit {
                 return Err(Refusal::Abort(violation("a parameter has a value of the wrong length")));
             };
             match parameter {
-                Parameter::Ipv4(ip) => peer.add_address(ip.into(), source),
-                Parameter::Ipv6(ip) => peer.add_address(ip.into(), source),
+                Parameter::Ipv4(ip) => peer.add_address(ip.into(), source, own),
+                Parameter::Ipv6(ip) => peer.add_address(ip.into(), source, own),
                 Parameter::CookiePreservative { increment_ms } => peer.preserve_ms = increment_ms,
                 Parameter::HostName(_) => {
                     // RFC 9260 §5.1.2 B
@@ -142,22 +144,14 @@ impl PeerInit {
         Ok(self)
     }
 
-    /// Adds a listed address, with the UDP port of the packet's source (RFC 6951 §5.4). An IPv4-mapped IPv6 address
-    /// (RFC 4291 §2.5.5.2) is converted to IPv4. Addresses that are not unicast are ignored.
+    /// Adds a listed address. Addresses that cannot be those of the peer are ignored.
     // [9260:5.1.2-4]
-    fn add_address(&mut self, ip: std::net::IpAddr, source: TransportAddr) {
-        let ip = ip.to_canonical();
-        if is_unicast(ip) {
+    fn add_address(&mut self, ip: std::net::IpAddr, source: TransportAddr, own: &[TransportAddr]) {
+        if let Some(addr) = listed_address(ip, source, own) {
             // A full list ignores further addresses: the peer remains reachable at the others.
-            self.addrs.push(TransportAddr::new(ip, source.port()));
+            self.addrs.push(addr);
         }
     }
-}
-
-/// Returns whether the address can be the address of a single host.
-pub(crate) fn is_unicast(ip: std::net::IpAddr) -> bool {
-    let is_broadcast = matches!(ip, std::net::IpAddr::V4(ip) if ip.is_broadcast());
-    !ip.is_unspecified() && !ip.is_multicast() && !is_broadcast
 }
 
 fn violation(what: &str) -> Vec<u8> {
@@ -190,7 +184,7 @@ mod tests {
         change(&mut init);
         let mut unrecognized = Vec::new();
         let source = "10.0.0.1:9899".parse().unwrap();
-        let peer = PeerInit::read(&init, source, &mut unrecognized, |raw, out| {
+        let peer = PeerInit::read(&init, source, &[], &mut unrecognized, |raw, out| {
             Parameter::Unrecognized(raw).emit(out)
         });
         (peer, unrecognized)

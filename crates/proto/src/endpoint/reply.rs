@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use whimbrel_wire::{Asconf, Causes, Chunk, CommonHeader, Init, PacketSink, Parameters, Tsn};
+use whimbrel_wire::{Asconf, Causes, Chunk, CommonHeader, HeartbeatInfo, Init, PacketSink, Parameters, Tsn};
 
 use crate::TransportAddr;
 use crate::association::Signer;
@@ -30,6 +30,10 @@ pub(crate) enum ReplyChunk {
     ShutdownComplete {
         reflected: bool,
     },
+    /// Sent to a UDP port that is not known to be the peer's, as the two that follow.
+    CookieAck,
+    HeartbeatAck(Box<[u8]>),
+    Heartbeat(Box<[u8]>),
     /// Sent to an address that does not belong to the association.
     AsconfAck {
         serial: u32,
@@ -91,6 +95,9 @@ impl Reply {
                     tag_reflected: *reflected,
                 });
             }
+            ReplyChunk::CookieAck => sink.push(&Chunk::CookieAck),
+            ReplyChunk::HeartbeatAck(info) => sink.push(&Chunk::HeartbeatAck(HeartbeatInfo(info))),
+            ReplyChunk::Heartbeat(info) => sink.push(&Chunk::Heartbeat(HeartbeatInfo(info))),
             ReplyChunk::AsconfAck { serial, answer } => sink.push(&Chunk::AsconfAck(Asconf {
                 serial: *serial,
                 parameters: Parameters::from_wire_bytes(answer),

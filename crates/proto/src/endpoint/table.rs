@@ -11,7 +11,7 @@ use crate::association::Association;
 
 /// A hasher for verification tags. They are local random numbers and need no hashing.
 #[derive(Default)]
-struct TagHasher(u64);
+pub(super) struct TagHasher(u64);
 
 impl Hasher for TagHasher {
     fn finish(&self) -> u64 {

@@ -2,7 +2,7 @@
 
 use crate::support::{Fate, Host, Net, addr, data, endpoint, extended, init, meta, packet, resealed};
 use whimbrel_control::Span;
-use whimbrel_proto::{AssociationConfig, CloseReason, Discard, EndpointConfig, Message};
+use whimbrel_proto::{AssociationConfig, Discard, EndpointConfig};
 use whimbrel_wire::{Cause, Causes, Chunk, ChunkType};
 
 fn config() -> AssociationConfig {
@@ -253,29 +253,4 @@ fn a_restarted_peer_receives_the_addresses_of_its_association() {
         .paths()
         .map(|path| path.remote);
     assert_eq!(known.collect::<Vec<_>>(), ours);
-}
-
-/// A cookie is valid for its whole life, also after the association that it created has ended: the endpoint keeps no state. The peer, which
-/// has not sent it, ends the new association with an ABORT.
-#[test]
-fn section_5_1_5_a_cookie_replayed_after_the_end_creates_no_lasting_association() {
-    let mut net = Net::new(1);
-    let id = net.connect(&config(), 1);
-    net.run_for(Span::from_millis(100));
-    let echo = net.last(Host::A, ChunkType::COOKIE_ECHO);
-    let now = net.now;
-    net.a.shutdown(now, id);
-    net.run_for(Span::from_secs(1));
-    assert_eq!(net.b.associations().count(), 0);
-    net.deliver_from(Host::B, echo.meta(), &echo.bytes).expect("accepted");
-    assert_eq!(net.b.associations().count(), 1);
-    let b = net.only(Host::B);
-    net.send(Host::B, b, Message::zeros(0, 1));
-    net.run_for(Span::from_secs(1));
-    assert_eq!(net.b.associations().count(), 0);
-    let reason = CloseReason::AbortedByPeer {
-        cause: None,
-        reason: String::new(),
-    };
-    assert_eq!(net.close_reason(Host::B), Some(reason));
 }
