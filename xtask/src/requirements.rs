@@ -241,7 +241,7 @@ fn scan(file: &str, source: &str, places: &mut BTreeMap<String, Places>) {
     };
     for line in source.lines() {
         let text = line.trim_start();
-        in_tests |= text.starts_with("mod tests");
+        in_tests |= text.starts_with("mod tests") || text.starts_with("pub(super) mod tests");
         // A comment belongs to the item after it, or else to the item that contains it.
         if text.starts_with("//") {
             waiting.extend(marks(line));

@@ -155,6 +155,11 @@ pub enum CloseReason {
     /// More than Association.Max.Retrans consecutive retransmissions without an answer.
     #[error("the peer stopped answering on every path")]
     PeerUnreachable,
+    /// More than 20 consecutive timeouts of data, while the peer answered HEARTBEATs.
+    #[error(
+        "the peer answers heartbeats but acknowledges no data: the network drops packets with data, for their length (set a smaller mtu) or their ECN bits (set ecn = false)"
+    )]
+    DataUnanswered,
     /// The peer refused every remaining local address (RFC 5061).
     #[error("no address is left from which the peer can be reached")]
     NoAddress,

@@ -503,9 +503,9 @@ fn explain(error: AssociationError, troubles: &[(SocketAddr, Option<Trouble>)]) 
         AssociationError::Closed(reason @ (CloseReason::Refused { .. } | CloseReason::KeyRequired)) => {
             ConnectError::Refused(reason.to_string())
         }
-        AssociationError::Closed(reason @ (CloseReason::HandshakeTimeout | CloseReason::PeerUnreachable)) => {
-            ConnectError::TimedOut(reason)
-        }
+        AssociationError::Closed(
+            reason @ (CloseReason::HandshakeTimeout | CloseReason::PeerUnreachable | CloseReason::DataUnanswered),
+        ) => ConnectError::TimedOut(reason),
         other => ConnectError::Closed(other),
     }
 }

@@ -209,9 +209,9 @@ impl From<AssociationError> for io::Error {
     fn from(error: AssociationError) -> Self {
         let kind = match &error {
             AssociationError::Closed(CloseReason::AbortedByPeer { .. }) => io::ErrorKind::ConnectionReset,
-            AssociationError::Closed(CloseReason::PeerUnreachable | CloseReason::HandshakeTimeout) => {
-                io::ErrorKind::TimedOut
-            }
+            AssociationError::Closed(
+                CloseReason::PeerUnreachable | CloseReason::DataUnanswered | CloseReason::HandshakeTimeout,
+            ) => io::ErrorKind::TimedOut,
             AssociationError::Closed(CloseReason::Refused { .. } | CloseReason::KeyRequired) => {
                 io::ErrorKind::ConnectionRefused
             }

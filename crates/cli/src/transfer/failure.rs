@@ -119,7 +119,10 @@ fn code_of(error: &AssociationError) -> u8 {
         AssociationError::Closed(CloseReason::AbortedByPeer { .. }) => 6,
         AssociationError::Closed(CloseReason::Refused { .. } | CloseReason::KeyRequired) => 3,
         AssociationError::Closed(
-            CloseReason::HandshakeTimeout | CloseReason::PeerUnreachable | CloseReason::ShutdownTimeout,
+            CloseReason::HandshakeTimeout
+            | CloseReason::PeerUnreachable
+            | CloseReason::DataUnanswered
+            | CloseReason::ShutdownTimeout,
         ) => 5,
         _ => 1,
     }

@@ -86,6 +86,8 @@ pub(super) struct Sender {
     pub(super) probe: ZeroWindowProbe,
     /// Present only if a part uses delivery rates.
     pub(super) rates: Option<Box<DeliveryRates>>,
+    /// Timeouts of data on all paths since data was acknowledged.
+    pub(super) timeouts_without_ack: u32,
     /// Maximum user data of a DATA chunk, so that it fits on every path: AMDCS minus the chunk header (RFC 9260 §7.3).
     pub(super) max_data: u16,
 }

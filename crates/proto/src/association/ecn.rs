@@ -40,8 +40,10 @@ impl Association {
     }
 
     /// Returns the codepoint of packets of new data while ECN is in use. ECT(1) is also the identifier of L4S (RFC 9331 §4.1).
-    pub(super) fn capable_codepoint(&self) -> Ecn {
-        if self.agreed.eci.in_use || self.config.parts.l4s {
+    pub(super) fn capable_codepoint(&self, path: PathId) -> Ecn {
+        if !self.paths[path].unanswered.may_use_ect() {
+            Ecn::NotEct
+        } else if self.agreed.eci.in_use || self.config.parts.l4s {
             Ecn::Ect1
         } else {
             Ecn::Ect0

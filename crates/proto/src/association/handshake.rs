@@ -531,6 +531,7 @@ impl Association {
         self.give_up_messages(SendFailureCause::Restarted, restart.local_initial_tsn);
         self.ends.local_initial_tsn = restart.local_initial_tsn;
         self.sender.probe = super::ZeroWindowProbe::default();
+        self.sender.timeouts_without_ack = 0;
         // A restart does not count as the first message.
         let first_message = if self.is_silent() { self.timers.t1 } else { NEVER };
         self.timers = super::Timers::default();

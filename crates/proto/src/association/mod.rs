@@ -193,6 +193,7 @@ impl Association {
                 largest_peer_rwnd: 0,
                 probe: ZeroWindowProbe::default(),
                 rates: None,
+                timeouts_without_ack: 0,
                 max_data: max_data(&paths, 0),
             },
             receiving: Receiving::default(),

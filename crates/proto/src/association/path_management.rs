@@ -50,27 +50,33 @@ impl Association {
         }
     }
 
-    /// Returns whether an acknowledgement gives no information on the current state of a failed path: the acknowledged data
-    /// was sent before the path failed, and an earlier acknowledgement was lost, or this one took another path. RFC 7829
-    /// does not specify this for potentially failed paths. If it counted as a response, new data would be sent on a failed
-    /// path again. The same holds for a path that a policy has disabled. A path that only the error counter has disabled
-    /// becomes active with every acknowledgement of data last sent there (RFC 9260 §8.2), with a policy as without one.
-    pub(super) fn is_stale(&self, index: PathId, ack: &PathAck) -> bool {
+    /// Returns whether an acknowledgement shows that the path works: the acknowledged data was sent on this path only, and if the path has
+    /// failed, after that. Data that was sent on another path as well may have arrived there (RFC 9260 §8.2 permits ignoring it), and data
+    /// sent before the failure may be acknowledged late: because an earlier acknowledgement was lost, or this one took another path. If it
+    /// counted as a response, new data would be sent on a failed path again. Neither RFC 9260 nor RFC 7829 specifies the latter.
+    pub(super) fn shows_response(&self, index: PathId, ack: &PathAck) -> bool {
         let path = &self.paths[index];
-        let has_failed =
-            path.state == PathState::PotentiallyFailed || path.state == PathState::Inactive && path.disabled_by_policy;
-        has_failed && ack.newest_at.is_some_and(|at| at <= path.failed_at)
+        let has_failed = matches!(path.state, PathState::PotentiallyFailed | PathState::Inactive);
+        ack.sent_here_at.is_some_and(|at| !has_failed || at > path.failed_at)
     }
 
     /// Handles an acknowledgement of data or a heartbeat sent on the path (RFC 9260 §8.2).
     // [9260:8.2-3, 8.3-7, 8.3-9, 8.3-10]
     pub(super) fn path_answered(&mut self, ctx: &mut Context<'_>, index: PathId) {
         let path = &mut self.paths[index];
+        if path.in_use() {
+            path.errors = 0;
+        }
+        self.path_responds(ctx, index);
+    }
+
+    /// A packet sent on the path has arrived: its address is verified, and it can be used. Its error counter remains.
+    fn path_responds(&mut self, ctx: &mut Context<'_>, index: PathId) {
+        let path = &mut self.paths[index];
         if !path.in_use() {
             // A late acknowledgement of data sent before the path was disabled does not reactivate it.
             return;
         }
-        path.errors = 0;
         path.confirmed = true;
         // With a policy, the policy decides on the state once it has been informed.
         if path.state == PathState::Unconfirmed || self.multipath.policy.is_none() && path.state != PathState::Active {
@@ -398,12 +404,25 @@ impl Association {
         }
         let random = ctx.random.next_u64();
         let rtt = path.heartbeat.round_trip(ctx.now);
-        if let Some(rtt) = rtt {
+        self.errors = 0;
+        // RFC 9260 §8.2 clears the path's error counter, and §6.3.1 the back-off of its timer. Where short packets arrive and data does not,
+        // the same data would then be sent once in an RTO.Min, and the path would never fail (decision 0029).
+        let data_waits = !self.sender.outstanding.is_empty() && !self.sender.probe.in_flight;
+        path.unanswered.on_heartbeat_acked(data_waits);
+        let counts_for_data = !path.unanswered.is_doubted();
+        if let Some(rtt) = rtt.filter(|_| counts_for_data) {
             self.on_rtt_sample(ctx, index, rtt);
         }
-        self.errors = 0;
         self.paths[index].heartbeat.timer = self.next_heartbeat(index, ctx.now, random);
-        self.path_answered(ctx, index);
+        if counts_for_data {
+            self.path_answered(ctx, index);
+        } else {
+            // The path may be used, and fails again with the next timeout.
+            let limit = self.config.potentially_failed_max_retrans.unwrap_or(u32::MAX);
+            let path = &mut self.paths[index];
+            path.errors = path.errors.min(self.config.path_max_retrans).min(limit);
+            self.path_responds(ctx, index);
+        }
         self.end_probe(index);
         let rtt = rtt.or(self.paths[index].rtt.srtt()).unwrap_or_default();
         self.inform_policy(ctx, index, PolicyEvent::Answered { rtt });

@@ -45,7 +45,8 @@ impl Association {
         let mut reported = None;
         for index in self.paths.ids() {
             let ack = report.of(index);
-            if ack.acked == 0 || self.paths[index].removed || self.is_stale(index, ack) {
+            let may_show_response = self.paths[index].is_active() || self.shows_response(index, ack);
+            if ack.acked == 0 || self.paths[index].removed || !may_show_response {
                 continue;
             }
             reported = reported.max(Some((ack.packets, index)));

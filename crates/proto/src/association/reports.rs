@@ -15,10 +15,11 @@ use whimbrel_wire::{GapBlocks, NewGaps, NrSack, Sack};
 
 use super::ranges::{RangeList, Ranges, Reports, difference, read_blocks, union, write_blocks};
 use super::{Association, Context, State};
-use crate::PathId;
 use crate::error::Discard;
 use crate::extensions::Extensions;
+use crate::path::Path;
 use crate::send::Extent;
+use crate::{PathId, PathState};
 
 impl Association {
     pub(super) fn agree_on_reports(&mut self, both: Extensions) {
@@ -107,8 +108,18 @@ impl Association {
         };
         match wanted.filter(|&index| self.paths[index].is_active()) {
             Some(index) => index,
+            None if self.should_avoid(last) => self.paths.position(Path::answers).unwrap_or(last),
             None => self.confirmed_or_sending(last),
         }
+    }
+
+    /// Returns whether a SACK on this path would probably be lost, and another path answers.
+    pub(super) fn should_avoid(&self, index: PathId) -> bool {
+        let has_failed = matches!(
+            self.paths[index].state,
+            PathState::PotentiallyFailed | PathState::Inactive
+        );
+        has_failed && self.paths.position(Path::answers).is_some()
     }
 
     /// Returns the next path that needs a copy of the last SACK.

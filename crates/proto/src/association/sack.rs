@@ -163,6 +163,7 @@ impl Association {
         if newly_acked {
             // RFC 9260 §8.1
             self.errors = 0;
+            self.sender.timeouts_without_ack = 0;
         }
         let mut report = self.sender.outstanding.take_report();
         for index in self.paths.ids() {
@@ -237,6 +238,9 @@ impl Association {
             ack.filled = sample.flight_before >= path.control.cwnd();
             path.control.on_ack(&sample, CouplingLimits::growth(growth));
             path.one_packet_only = false;
+            if ack.sent_here_at.is_some() {
+                path.unanswered.on_data_acked(ack.newest_sent_at.is_some());
+            }
         } else if !ack.again {
             return;
         }
@@ -250,7 +254,7 @@ impl Association {
         // RFC 9260 §8.2. Nothing changes for a path without errors. Data acknowledged again may have arrived long ago: with several paths, a
         // SACK that another one overtook looks like reneging.
         let has_errors = path.errors > 0 || path.state != PathState::Active;
-        if has_errors && ack.acked > 0 && !self.is_stale(index, ack) {
+        if has_errors && ack.acked > 0 && self.shows_response(index, ack) {
             self.path_answered(ctx, index);
         }
         self.trace_window(ctx, index);

@@ -7,8 +7,13 @@ use super::shared_heartbeat::SharedTimer;
 use super::{Association, Context, Outgoing, State};
 use crate::config::NEVER;
 use crate::event::CloseReason;
+use crate::path::Path;
 use crate::trace::{LossRule, TimerKind, TraceEvent, TraceKinds};
 use crate::{PathId, PathState};
+
+/// Consecutive timeouts of data, over all paths, after which an association ends although HEARTBEATs are answered; at least twice
+/// Association.Max.Retrans. With RTO.Max = 60 s they take a quarter of an hour on one path.
+const TIMEOUTS_WITHOUT_ACK: u32 = 20;
 
 /// Timers of the association as a whole.
 #[derive(Clone, Debug)]
@@ -219,6 +224,7 @@ impl Association {
         );
         let mut is_transmission = false;
         if !only_probed {
+            self.paths[index].unanswered.on_data_timeout();
             let loss = self.loss_event(ctx.now, index, &lost);
             let path = &self.paths[index];
             let (marked, cwnd_before) = (path.is_marked(), path.control.cwnd());
@@ -249,6 +255,7 @@ impl Association {
                 self.note_reduction_by_loss(index);
             }
             self.count_path_error(ctx, index, true);
+            self.count_unanswered_data(ctx);
         }
         if self.state != State::Closed {
             self.heartbeat_after_failure(ctx, index);
@@ -262,6 +269,17 @@ impl Association {
             }
             self.watch_mtu(ctx.now, index, if only_probed { 0 } else { lost.bytes });
             self.trace_window(ctx, index);
+        }
+    }
+
+    /// Counts a timeout of data, which an acknowledgement of data clears and a HEARTBEAT ACK does not. RFC 9260 §8.1 counts both as
+    /// responses; an association whose data never arrives would never end.
+    fn count_unanswered_data(&mut self, ctx: &mut Context<'_>) {
+        self.sender.timeouts_without_ack = self.sender.timeouts_without_ack.saturating_add(1);
+        let limit = TIMEOUTS_WITHOUT_ACK.max(self.config.association_max_retrans.saturating_mul(2));
+        let answers = |path: &Path| path.in_use() && path.unanswered.loses_data_only();
+        if self.state != State::Closed && self.sender.timeouts_without_ack > limit && self.paths.iter().any(answers) {
+            self.close(ctx, CloseReason::DataUnanswered);
         }
     }
 

@@ -273,7 +273,7 @@ impl Association {
             None => SACK_HEADER_LEN,
             Some(_) => NR_SACK_HEADER_LEN.max(NEW_GAPS_HEADER_LEN),
         };
-        let may_go = self.may_send_sack() && self.paths[packet.path].is_open();
+        let may_go = self.may_send_sack() && self.paths[packet.path].is_open() && !self.should_avoid(packet.path);
         if !may_go || packet.room < header_len + self.stamp_len() {
             return;
         }
@@ -500,7 +500,8 @@ impl Association {
         };
         if may_add_new && self.push_new(ctx, packet) {
             if self.agreed.ecn.in_use && !pushed && !self.sender.probe.in_flight {
-                packet.ecn = self.capable_codepoint();
+                packet.ecn = self.capable_codepoint(path);
+                self.paths[path].unanswered.on_ect_sent();
             }
             pushed = true;
             self.paths[path].burst_left -= 1;

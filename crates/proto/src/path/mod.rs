@@ -9,6 +9,7 @@ mod paths;
 mod quality;
 mod recovery;
 mod returns;
+mod unanswered;
 
 use core::num::NonZeroU64;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ use controller::{controller, max_packet};
 use pacing::Restraint;
 use quality::Quality;
 use returns::Returns;
+use unanswered::Unanswered;
 
 use crate::config::{NEVER, Resolved};
 use crate::{PathId, TransportAddr};
@@ -144,6 +146,8 @@ pub(crate) struct Path {
     pub(crate) heartbeat: HeartbeatState,
     /// Consecutive retransmissions without an acknowledgement (the error counter).
     pub(crate) errors: u32,
+    /// Data that times out although HEARTBEATs are answered.
+    pub(crate) unanswered: Unanswered,
     /// When the error counter was last incremented.
     pub(crate) failed_at: Time,
     /// The path policy, and not only the error counter, has taken the path out of use since it was last active.
@@ -221,6 +225,7 @@ impl Path {
             t3: NEVER,
             heartbeat: HeartbeatState::default(),
             errors: 0,
+            unanswered: Unanswered::default(),
             failed_at: Time::ZERO,
             disabled_by_policy: false,
             timed: None,
@@ -271,6 +276,11 @@ impl Path {
     /// Returns whether the path is preferred for data.
     pub(crate) fn is_active(&self) -> bool {
         self.in_use() && self.state == PathState::Active
+    }
+
+    /// Returns whether the path is active and nothing that was sent on it lacks a response.
+    pub(crate) fn answers(&self) -> bool {
+        self.is_active() && self.confirmed && self.errors == 0
     }
 
     /// Returns the node before the last one on the route to the peer's address, if the driver has reported it.

@@ -302,7 +302,7 @@ impl Outstanding {
         self.remove_flight(path, copy.bytes, 0);
         let ack = &mut self.acks[usize::from(path)];
         ack.earliest_acked |= is_earliest;
-        ack.credit(psn, copy.bytes, copy.sent_at, !observer.arrived_here(path));
+        ack.credit(psn, copy.bytes, copy.sent_at, !observer.arrived_here(path), true);
         ack.note_latest(copy.sent_at, psn);
         observer.echoed(copy.seq, path, copy.sent_at);
     }
@@ -450,7 +450,7 @@ impl Outstanding {
         self.remove_flight(path, copy.bytes, 0);
         let ack = &mut self.acks[usize::from(path)];
         ack.earliest_acked |= is_earliest;
-        ack.credit(copy.psn, copy.bytes, copy.sent_at, is_doubtful);
+        ack.credit(copy.psn, copy.bytes, copy.sent_at, is_doubtful, !is_doubtful);
         if !is_doubtful {
             ack.note_latest(copy.sent_at, copy.psn);
         }

@@ -27,6 +27,7 @@ impl Slot {
             chunk_len: self.chunk_len(),
             at: self.sent_at,
             retransmitted: self.retransmitted,
+            only_here: !self.moved && !self.copied,
             credited: self.credited,
         }
     }
@@ -45,6 +46,8 @@ struct Transmission {
     chunk_len: u64,
     at: Time,
     retransmitted: bool,
+    /// The chunk was sent on this path only.
+    only_here: bool,
     /// The chunk was acknowledged before.
     credited: bool,
 }
@@ -144,6 +147,7 @@ impl Outstanding {
             chunk_len,
             at,
             retransmitted,
+            only_here,
             credited,
         } = sent;
         let tsn = self.tsn(seq);
@@ -152,7 +156,7 @@ impl Outstanding {
             ack.again = true;
             return;
         }
-        ack.credit(position, chunk_len, at, retransmitted);
+        ack.credit(position, chunk_len, at, retransmitted, only_here);
         if !retransmitted || observer.may_answer(path, at) {
             ack.note_latest(at, position);
         }

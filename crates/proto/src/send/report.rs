@@ -18,8 +18,9 @@ pub(crate) struct PathAck {
     pub(crate) earliest_acked: bool,
     /// When the newest chunk acknowledged for the first time was sent, if it was sent only once.
     pub(crate) newest_sent_at: Option<Time>,
-    /// When that chunk was sent last.
-    pub(crate) newest_at: Option<Time>,
+    /// The latest time at which a chunk acknowledged for the first time was sent, of those that were sent on this path only: the
+    /// acknowledgement of any other may belong to a transmission on another path.
+    pub(crate) sent_here_at: Option<Time>,
     /// Time of sending and position of the chunk that was sent last, of those acknowledged for the first time and without those whose
     /// acknowledgement may belong to an earlier transmission.
     pub(crate) latest: Option<(Time, Seq)>,
@@ -48,16 +49,19 @@ pub(crate) struct PathAck {
 }
 
 impl PathAck {
-    /// Records a chunk acknowledged for the first time.
+    /// Records a chunk acknowledged for the first time. `only_here`: it was sent on this path only, or this transmission is known to have
+    /// arrived.
     #[inline]
-    pub(super) fn credit(&mut self, position: Seq, bytes: u64, sent_at: Time, retransmitted: bool) {
+    pub(super) fn credit(&mut self, position: Seq, bytes: u64, sent_at: Time, retransmitted: bool, only_here: bool) {
         self.acked += bytes;
         self.packets += 1;
         // TSNs are in ascending order; the PSNs of a path may not be.
         if position >= self.newest {
             self.newest = position;
             self.newest_sent_at = (!retransmitted).then_some(sent_at);
-            self.newest_at = Some(sent_at);
+        }
+        if only_here {
+            self.sent_here_at = self.sent_here_at.max(Some(sent_at));
         }
     }
 

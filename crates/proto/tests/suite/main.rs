@@ -32,6 +32,7 @@ mod recovery_of_tails;
 mod replay;
 mod reporting;
 mod requirements;
+mod responses;
 mod restart;
 mod roaming;
 mod several_paths;

@@ -419,6 +419,7 @@ fn is_understandable(reason: &CloseReason, aborted: bool) -> bool {
         CloseReason::Graceful
         | CloseReason::HandshakeTimeout
         | CloseReason::PeerUnreachable
+        | CloseReason::DataUnanswered
         | CloseReason::ShutdownTimeout => true,
         // The other end had failed before, or its user aborted, in which case the ABORT gives the reason unless it is lost.
         CloseReason::AbortedByPeer { cause: None, .. } => true,

@@ -454,7 +454,7 @@ fn a_test_of_the_source_address_causes_few_retransmissions() {
         let (mut net, a, _) = established(&[wifi()], &config);
         lose_data(&mut net);
         send(&mut net, Host::A, a, 20);
-        net.run_for(Span::from_secs(1500));
+        net.run_for(Span::from_secs(600));
         assert_eq!(net.close_reason(Host::A), None, "heartbeats are answered");
         net.count(Host::A, ChunkType::DATA)
     };
