@@ -74,8 +74,6 @@ fn checkout(revision: &str) -> Outcome<PathBuf> {
 /// Builds the command from these sources and runs everything with it. Returns the files, by their names.
 fn outputs(source: &Path, name: &str, only: &str) -> Outcome<BTreeMap<String, PathBuf>> {
     let mut build = process::cargo(&["build", "--release", "--quiet", "--package", "whimbrel-cli"]);
-    // Link-time optimisation changes the speed only, and takes most of the build.
-    build.args(["--config", "profile.release.lto=false"]);
     let target = folder().join(format!("build-{name}"));
     process::run(build.current_dir(source).env("CARGO_TARGET_DIR", &target))?;
     let whimbrel = target.join("release/whimbrel");
