@@ -97,6 +97,8 @@ pub struct Endpoint {
     key_replaced: Time,
     table: Table,
     accepted: Accepted,
+    /// Associations that peers have opened and that the user has not taken.
+    backlog: usize,
     unassociated: UnassociatedLimit,
     replies: Replies,
     /// Associations that may have packets to send, each once.
@@ -155,6 +157,7 @@ impl Endpoint {
             key_replaced: Time::ZERO,
             table: Table::default(),
             accepted: Accepted::default(),
+            backlog: 0,
             unassociated: UnassociatedLimit::new(config.max_unassociated_per_address, unassociated_key(&secret)),
             replies: Replies::new(config.max_pending_replies),
             ready: VecDeque::new(),
@@ -174,7 +177,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// Returns an error if the configuration is invalid, if an address is unusable, if an association with one of the
-    /// addresses exists, or if the endpoint has [`EndpointConfig::max_associations`] associations.
+    /// addresses exists, if the peer would be this endpoint itself, or if the endpoint has [`EndpointConfig::max_associations`] associations.
     // [9260:1.3-1, 6.4.1-2]
     pub fn connect(
         &mut self,
@@ -192,6 +195,11 @@ impl Endpoint {
             return Err(ConnectError::TooMany);
         }
         let peer = &peer[..peer.len().min(MAX_ADDRESSES)];
+        if let Some(own) = peer.iter().find(|addr| self.local_addrs.contains(addr))
+            && peer_port == self.config.local_port
+        {
+            return Err(ConnectError::Own(*own));
+        }
         let mut pairs = Vec::with_capacity(peer.len());
         for (index, &remote) in peer.iter().enumerate() {
             if self.table.by_peer(remote, peer_port).is_some() {
