@@ -150,6 +150,9 @@ pub enum Discard {
     /// Too many associations or pending replies, according to the limits of the configuration.
     #[error("out of resources")]
     Limit,
+    /// More packets that belong to no association than the configuration allows in this time, from one address or from all.
+    #[error("too many packets without an association")]
+    Flood,
     /// The endpoint does not accept associations.
     #[error("not listening")]
     NotListening,
@@ -160,7 +163,7 @@ pub enum Discard {
 
 impl Discard {
     /// Every reason, in the order in which they are counted.
-    pub const ALL: [Discard; 14] = [
+    pub const ALL: [Discard; 15] = [
         Discard::Malformed,
         Discard::Checksum,
         Discard::NotForUs,
@@ -173,6 +176,7 @@ impl Discard {
         Discard::OldSack,
         Discard::InvalidChunk,
         Discard::Limit,
+        Discard::Flood,
         Discard::NotListening,
         Discard::Unauthenticated,
     ];

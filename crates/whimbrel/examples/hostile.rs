@@ -1,5 +1,6 @@
 //! What a good client is left with while another socket sends hostile traffic to the same server: goodput over UDP on loopback, alone and
-//! under each kind of traffic. Server and client are processes of their own. Everything goes to 127.0.0.1, for a bounded time.
+//! under each kind of traffic. Server and client are processes of their own. Everything goes to 127.0.0.1, for a bounded time. The kinds
+//! `forged-...` (Linux) come from many addresses of 127.0.0.0/8, so that no budget of an address and no filter for one stops them.
 //!
 //! `cargo run --release -p whimbrel --example hostile -- [SECONDS] [PACKETS PER SECOND] [KIND]...`
 
@@ -12,14 +13,18 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use raw::Raw;
+use raw::{Forger, Raw};
 use whimbrel::{AssociationError, Listener, Message, Stack, StackConfig};
-use whimbrel_wire::{Causes, Chunk};
+use whimbrel_wire::{Causes, Chunk, Tsn};
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const PORT: u16 = 5000;
-const KINDS: [&str; 6] = ["init", "abort", "data", "cookie", "silent", "unfinished"];
+/// Packets that any socket can send, each also from forged sources.
+const PACKETS: [&str; 6] = ["init", "abort", "data", "cookie", "shutdown", "truncated"];
+/// What takes a handshake.
+const HANDSHAKES: [&str; 2] = ["silent", "unfinished"];
+const FORGED: &str = "forged-";
 /// Peers of the kind `unfinished`, as many packets of each, and their payload: 60 MiB in all.
 const UNFINISHED: (u16, u32, usize) = (60, 745, 1400);
 /// Handshakes of the kind `silent`, all done before the client comes.
@@ -36,25 +41,30 @@ fn main() -> Outcome {
         _ => {
             let seconds = args.first().map_or(Ok(3.0), |text| text.parse())?;
             let rate = args.get(1).map_or(Ok(100_000), |text| text.parse())?;
-            let kinds: Vec<&str> = args.iter().skip(2).map(String::as_str).collect();
-            compare(seconds, rate, if kinds.is_empty() { &KINDS } else { &kinds })
+            let forged = PACKETS.iter().map(|kind| format!("{FORGED}{kind}"));
+            let all = PACKETS.iter().chain(&HANDSHAKES).map(|kind| (*kind).to_owned());
+            let chosen: Vec<String> = args.iter().skip(2).cloned().collect();
+            let kinds = if chosen.is_empty() {
+                all.chain(forged).collect()
+            } else {
+                chosen
+            };
+            compare(seconds, rate, &kinds)
         }
     }
 }
 
-fn compare(seconds: f64, rate: u64, kinds: &[&str]) -> Outcome {
-    let alone = measure(seconds, rate, None)?;
-    println!(
-        "alone: {:.0} Mbit/s, {:.0} ms of the server's CPU for a Gbit, {} retransmissions, {} timeouts, server {} MB",
-        alone.goodput, alone.load, alone.retransmissions, alone.timeouts, alone.memory
-    );
+fn compare(seconds: f64, rate: u64, kinds: &[String]) -> Outcome {
     for kind in kinds {
+        // Each kind has its own base, as other programs of the machine change.
+        let alone = measure(seconds, rate, None)?;
         let with = measure(seconds, rate, Some(kind))?;
         println!(
-            "{kind}: {:.0} Mbit/s, {:.2} x alone, {:.0} ms of the server's CPU for a Gbit, {} retransmissions, {} timeouts, {:.0} hostile packets per second, {:.1} us of the server's CPU each, server {} MB",
+            "{kind}: {:.0} Mbit/s, {:.2} x alone, {:.0} ms of the server's CPU for a Gbit, {:.2} x alone, {} retransmissions, {} timeouts, {:.0} hostile packets per second, {:.1} us of the server's CPU each, server {} MB",
             with.goodput,
             with.goodput / alone.goodput,
             with.load,
+            with.load / alone.load,
             with.retransmissions,
             with.timeouts,
             with.rate,
@@ -194,26 +204,35 @@ fn flood(to: SocketAddr, kind: &str, rate: u64, seconds: f64, stop: &AtomicBool,
         }
         _ => {}
     }
+    let (kind, is_forged) = kind.strip_prefix(FORGED).map_or((kind, false), |kind| (kind, true));
     // Ports, tags and content vary, so that nothing can be remembered about them.
     let packets: Vec<Vec<u8>> = (0..4096_u32)
-        .map(|number| forged(kind, number))
+        .map(|number| hostile(kind, number))
         .collect::<Option<_>>()
         .ok_or("no such kind")?;
+    let forger = is_forged.then(|| Forger::new(to)).transpose()?;
     let start = Instant::now();
     let mut count = 0;
     while !is_over(start) {
         let due = (start.elapsed().as_secs_f64() * rate as f64) as u64;
         while count < due {
-            let _ = raw.socket.send(&packets[count as usize % packets.len()]);
+            let packet = &packets[count as usize % packets.len()];
+            match &forger {
+                Some(forger) => forger.send(count as u32, packet),
+                None => drop(raw.socket.send(packet)),
+            }
             count += 1;
+            sent.store(count, Ordering::Relaxed);
+            if count.is_multiple_of(1024) && is_over(start) {
+                return Ok(());
+            }
         }
-        sent.store(count, Ordering::Relaxed);
         std::thread::sleep(Duration::from_micros(500));
     }
     Ok(())
 }
 
-fn forged(kind: &str, number: u32) -> Option<Vec<u8>> {
+fn hostile(kind: &str, number: u32) -> Option<Vec<u8>> {
     let (source_port, tag) = (1 + (number % 60_000) as u16, number.wrapping_mul(2_654_435_761) | 1);
     let payload = [number as u8; 1000];
     let mut cookie = [number as u8; 87];
@@ -228,11 +247,22 @@ fn forged(kind: &str, number: u32) -> Option<Vec<u8>> {
             },
             tag,
         ),
-        "data" => (raw::part(number, &payload), tag),
+        "data" | "truncated" => (raw::part(number, &payload), tag),
         "cookie" => (Chunk::CookieEcho { cookie: &cookie }, tag),
+        "shutdown" => (
+            Chunk::Shutdown {
+                cumulative_tsn_ack: Tsn(number),
+            },
+            tag,
+        ),
         _ => return None,
     };
-    Some(raw::packet((source_port, PORT), tag, &[chunk]))
+    let mut packet = raw::packet((source_port, PORT), tag, &[chunk]);
+    if kind == "truncated" {
+        // In the common header, in the header of the chunk, or in its data.
+        packet.truncate([8, 14, 40, 500][number as usize % 4]);
+    }
+    Some(packet)
 }
 
 async fn serve() -> Outcome {

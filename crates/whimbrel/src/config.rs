@@ -40,6 +40,9 @@ pub struct StackConfig {
     /// Associations that peers at one IP address may hold at a time, at least 1. An IPv6 prefix of 64 bits counts as one address. The same
     /// rule as above applies at the limit.
     pub max_associations_per_address: usize,
+    /// INITs per second that are processed, from all addresses together: a flood with forged sources leaves the processor to associations. As
+    /// many COOKIE ECHO are processed, and a tenth of other packets that belong to no association. `None`: no limit.
+    pub max_unassociated: Option<u32>,
     /// Packets per second from one address that belong to no association and are processed: INIT, COOKIE ECHO, and what is out of the blue.
     /// More are discarded, so that a flood of them leaves the processor to associations and to other addresses. On Linux, a source that goes on
     /// all the same and has no association is blocked in the system for a second; [`Stack::discarded`](crate::Stack::discarded) does not
@@ -113,6 +116,7 @@ impl Default for StackConfig {
             continue_after_restart: false,
             max_associations: 16_384,
             max_associations_per_address: 1024,
+            max_unassociated: Some(10_000),
             max_unassociated_per_address: Some(5000),
             first_message_timeout: Some(Span::from_secs(60)),
             buffer_memory: 512 << 20,

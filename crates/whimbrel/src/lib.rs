@@ -78,6 +78,8 @@ mod driver;
 mod egress;
 mod environment;
 mod error;
+#[cfg(target_os = "linux")]
+mod filter;
 mod flood;
 mod interface;
 mod mtu;

@@ -104,6 +104,7 @@ impl Stack {
             buffer_memory: config.buffer_memory,
             max_associations: config.max_associations,
             max_associations_per_address: config.max_associations_per_address,
+            max_unassociated: config.max_unassociated,
             max_unassociated_per_address: config.max_unassociated_per_address,
             first_message_timeout: config.first_message_timeout,
             answer_all_ports: config.answer_all_ports,

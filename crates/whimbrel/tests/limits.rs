@@ -368,6 +368,57 @@ async fn a_flood_from_one_socket_is_discarded_before_it_is_received() {
     assert!(opened.is_some());
 }
 
+/// Each packet has another source, so that no budget of an address is used up. What belongs to no association does not reach the stack; an
+/// association goes on, and another one can be opened.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_flood_from_forged_sources_is_discarded_before_it_is_received() {
+    let listener = Listener::bind(config()).unwrap();
+    let server = place(&listener);
+    let (stack, mut messages) = serve(listener);
+    let before = client(server).await;
+    let shutdown = Chunk::Shutdown {
+        cumulative_tsn_ack: whimbrel_wire::Tsn(1),
+    };
+    let abort = Chunk::Abort {
+        tag_reflected: false,
+        causes: whimbrel_wire::Causes::default(),
+    };
+    let packets = [shutdown, abort].map(|chunk| raw::packet((9, server.1), 99, &[chunk]));
+    let truncated = packets[0][..10].to_vec();
+    let packets = [packets[0].clone(), packets[1].clone(), truncated];
+    let start = Instant::now();
+    let flood = tokio::task::spawn_blocking(move || {
+        let forger = raw::Forger::new(server.0).unwrap();
+        for number in 0..60_000_u32 {
+            forger.send(number, &packets[number as usize % 3]);
+            if number % 50 == 49 {
+                // Within the socket buffer of the server.
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let during = client(server).await;
+    for association in [&before, &during] {
+        association.send(Message::new(0, "hello")).await.unwrap();
+        assert_eq!(timeout(PATIENCE, messages.recv()).await.unwrap(), Some(5));
+    }
+    assert!(!flood.is_finished(), "too early");
+    flood.await.unwrap();
+    let discarded: u64 = stack.discarded().iter().map(|(_, count)| count).sum();
+    // The flood is let through until it is recognised, which may be once a second.
+    let limit = 6000 * (1 + start.elapsed().as_secs());
+    assert!((2000..limit).contains(&discarded), "{discarded} of 60000");
+    // Afterwards a packet that is out of the blue is answered again.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let other = Stack::bind(config()).unwrap();
+    let refused = timeout(PATIENCE, other.connect(&[server.0], server.1 ^ 1))
+        .await
+        .unwrap();
+    assert!(matches!(refused, Err(ConnectError::Refused(_))), "{refused:?}");
+}
+
 // [9260:8.4-3, 8.4-4]
 #[tokio::test]
 async fn the_wrong_sctp_port_is_refused_at_once() {

@@ -40,6 +40,9 @@ pub struct EndpointConfig {
     /// of an IPv6 prefix of 64 bits count as one. The address of the handshake is counted, because it is verified;
     /// further addresses that a peer lists are not.
     pub max_associations_per_address: usize,
+    /// Maximum rate, in packets per second from all addresses together, of INIT. As many COOKIE ECHO are processed, and a tenth of other packets
+    /// that belong to no association. Packets above it are discarded before their checksum is verified. Absent: no limit.
+    pub max_unassociated: Option<u32>,
     /// Maximum rate, in packets per second from one address, of packets that belong to no association: INIT, COOKIE
     /// ECHO and out-of-the-blue packets. Packets above it are discarded before an HMAC is computed or a reply is sent.
     /// An IPv6 prefix of 64 bits counts as one address. Absent: no limit.
@@ -79,6 +82,7 @@ impl Default for EndpointConfig {
             cookie_key_life: Span::from_secs(3600),
             max_associations: 65_536,
             max_associations_per_address: 65_536,
+            max_unassociated: None,
             max_unassociated_per_address: None,
             first_message_timeout: None,
             max_pending_replies: 1024,

@@ -1,6 +1,7 @@
 //! An endpoint: one SCTP port with its addresses and all its associations.
 
 mod admission;
+mod budget;
 mod cookie;
 mod deadlines;
 mod dispatch;
@@ -20,6 +21,7 @@ use whimbrel_control::window::WindowSpec;
 use whimbrel_control::{Controller, Time};
 use whimbrel_wire::{Checksum, Chunk, PacketError, PacketSink, PacketView, Payload};
 
+use budget::Budget;
 pub(crate) use cookie::Cookie;
 use cookie::{CookieKey, fingerprint};
 use deadlines::Deadlines;
@@ -99,6 +101,7 @@ pub struct Endpoint {
     accepted: Accepted,
     /// Associations that peers have opened and that the user has not taken.
     backlog: usize,
+    budget: Budget,
     unassociated: UnassociatedLimit,
     replies: Replies,
     /// Associations that may have packets to send, each once.
@@ -158,6 +161,7 @@ impl Endpoint {
             table: Table::default(),
             accepted: Accepted::default(),
             backlog: 0,
+            budget: Budget::new(config.max_unassociated),
             unassociated: UnassociatedLimit::new(config.max_unassociated_per_address, unassociated_key(&secret)),
             replies: Replies::new(config.max_pending_replies),
             ready: VecDeque::new(),
@@ -260,6 +264,11 @@ impl Endpoint {
     /// required.
     // [9260:6.8-3, 6.8-4]
     pub fn handle_datagram(&mut self, now: Time, meta: PacketMeta, datagram: &[u8]) -> Result<(), Discard> {
+        if !self.budget.admit(now, datagram, |tag| self.table.has_tag(tag)) {
+            self.stats.packets_received += 1;
+            self.note_discard(now, Discard::Flood);
+            return Err(Discard::Flood);
+        }
         match PacketView::parse(datagram, Checksum::Verify) {
             Ok(packet) => self.handle_packet(now, meta, &packet),
             Err(error) => {
@@ -579,6 +588,11 @@ impl Endpoint {
     /// Returns whether an association that has not ended has this address of a peer.
     pub fn has_association_with(&self, remote: TransportAddr) -> bool {
         self.table.has_remote(remote)
+    }
+
+    /// Returns the Verification Tags of packets to the associations that have not ended.
+    pub fn tags(&self) -> impl Iterator<Item = u32> + '_ {
+        self.table.tags()
     }
 
     /// Returns all associations.

@@ -556,3 +556,41 @@ fn unassociated_packets_of_one_address_are_limited_per_window() {
         assert_eq!(net.deliver_from(Host::B, from("10.0.0.1"), &bytes), Ok(()));
     }
 }
+
+#[test]
+fn unassociated_packets_of_all_addresses_are_limited_together() {
+    let mut net = limited(|limits| limits.max_unassociated = Some(1000));
+    assert!(handshake(&mut net, "10.0.0.1", 1, &[]));
+    let tag = net.last(Host::B, ChunkType::INIT_ACK).init().initiate_tag;
+    let cookie = vec![3; 100];
+    let packets = [
+        packet(9, 4002, 0, &[Chunk::Init(init(7, &[]))]),
+        packet(9, 4002, 77, &[Chunk::CookieEcho { cookie: &cookie }]),
+        packet(9, 4002, 77, &[Chunk::ShutdownAck]),
+    ];
+    for window in 1..=3 {
+        net.now += Span::from_millis(10);
+        net.wire.clear();
+        let mut results = Vec::new();
+        for bytes in &packets {
+            let all: Vec<_> = (0..200)
+                .map(|host| net.deliver_from(Host::B, from(&format!("10.{window}.1.{host}")), bytes))
+                .collect();
+            let flood = all.iter().filter(|result| **result == Err(Discard::Flood)).count();
+            results.push((flood, all[0]));
+        }
+        let expected = [
+            (190, Ok(())),
+            (190, Err(Discard::Cookie)),
+            (199, Err(Discard::OutOfTheBlue)),
+        ];
+        assert_eq!(results, expected, "10, 10 and 1 in 10 ms");
+        assert_eq!(net.wire.len(), 11, "answers to INIT and SHUTDOWN ACK");
+        // Those of the association are not limited, nor by it.
+        let beat = packet(1, 4002, tag, &[Chunk::Heartbeat(whimbrel_wire::HeartbeatInfo(b"x"))]);
+        for _ in 0..300 {
+            assert_eq!(net.deliver_from(Host::B, from("10.0.0.1"), &beat), Ok(()));
+        }
+    }
+    assert_eq!(net.b.stats().discarded[Discard::Flood as usize], 3 * (190 + 190 + 199));
+}
