@@ -60,11 +60,12 @@ fn compare(seconds: f64, rate: u64, kinds: &[String]) -> Outcome {
         let alone = measure(seconds, rate, None)?;
         let with = measure(seconds, rate, Some(kind))?;
         println!(
-            "{kind}: {:.0} Mbit/s, {:.2} x alone, {:.0} ms of the server's CPU for a Gbit, {:.2} x alone, {} retransmissions, {} timeouts, {:.0} hostile packets per second, {:.1} us of the server's CPU each, server {} MB",
+            "{kind}: {:.0} Mbit/s, {:.2} x alone, {:.0} ms of the server's CPU for a Gbit, {:.2} x alone, connected after {:.1} s, {} retransmissions, {} timeouts, {:.0} hostile packets per second, {:.1} us of the server's CPU each, server {} MB",
             with.goodput,
             with.goodput / alone.goodput,
             with.load,
             with.load / alone.load,
+            with.connecting,
             with.retransmissions,
             with.timeouts,
             with.rate,
@@ -126,6 +127,8 @@ struct Figures {
     /// Of the good client: what the server's socket had no room for.
     retransmissions: f64,
     timeouts: f64,
+    /// How long the client took to connect, in seconds.
+    connecting: f64,
     /// Hostile packets per second.
     rate: f64,
     /// CPU time of the server for one of them before the client came, in microseconds.
@@ -146,15 +149,23 @@ fn measure(seconds: f64, rate: u64, kind: Option<&str>) -> Outcome<Figures> {
             std::thread::sleep(Duration::from_millis(50));
         }
         let (start, before) = (Instant::now(), sent.load(Ordering::Relaxed));
+        let cost = server.cpu() / before.max(1) as f64;
+        let mut client = me(&["client", &server.addr.to_string(), &seconds.to_string()])
+            .stderr(Stdio::piped())
+            .spawn()?;
+        // Its first line says that it is connected, which may take several INITs.
+        let mut lines = BufReader::new(client.stdout.take().ok_or("no output")?).lines();
+        let _ = lines.next();
+        let connecting = start.elapsed().as_secs_f64();
+        let (before, start) = (sent.load(Ordering::Relaxed), Instant::now());
         let used = server.cpu();
-        let cost = used / before.max(1) as f64;
-        let client = me(&["client", &server.addr.to_string(), &seconds.to_string()]).output()?;
+        let output = lines.next().transpose()?.unwrap_or_default();
         let hostile = (sent.load(Ordering::Relaxed) - before) as f64 / start.elapsed().as_secs_f64();
         stop.store(true, Ordering::Relaxed);
         if let Some(flood) = flood {
             flood.join().map_err(|_| "the flood broke")??;
         }
-        let output = String::from_utf8(client.stdout)?;
+        let client = client.wait_with_output()?;
         let words: Vec<f64> = output.split_whitespace().map_while(|word| word.parse().ok()).collect();
         let [goodput, retransmissions, timeouts] = words[..] else {
             return Err(format!("the client failed: {}", String::from_utf8_lossy(&client.stderr)).into());
@@ -164,6 +175,7 @@ fn measure(seconds: f64, rate: u64, kind: Option<&str>) -> Outcome<Figures> {
             load: (server.cpu() - used) / 1e3 / (goodput * seconds / 1e3),
             retransmissions,
             timeouts,
+            connecting,
             rate: hostile,
             cost,
             memory: server.memory(),
@@ -285,6 +297,7 @@ async fn serve() -> Outcome {
 async fn client(to: SocketAddr, seconds: f64) -> Outcome {
     let stack = Stack::bind(StackConfig::local([CLIENT.parse()?]))?;
     let association = stack.connect(&[to], PORT).await?;
+    println!("connected");
     let payload = bytes::Bytes::from(vec![0x55; 16 * 1024]);
     let (start, mut taken) = (Instant::now(), 0_usize);
     let end = Duration::from_secs_f64(seconds);

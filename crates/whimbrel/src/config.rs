@@ -116,7 +116,7 @@ impl Default for StackConfig {
             continue_after_restart: false,
             max_associations: 16_384,
             max_associations_per_address: 1024,
-            max_unassociated: Some(10_000),
+            max_unassociated: Some(30_000),
             max_unassociated_per_address: Some(5000),
             first_message_timeout: Some(Span::from_secs(60)),
             buffer_memory: 512 << 20,

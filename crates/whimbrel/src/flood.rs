@@ -15,7 +15,7 @@ const NEEDED: u32 = 1000;
 const WINDOW: Span = Span::from_secs(1);
 /// Packets of a kind beyond all budgets within [`WINDOW`] after which the kind is blocked. Of those that open associations, one of eight is
 /// taken then, which has to be more than the stack processes.
-const NEEDED_OPENINGS: u32 = 50_000;
+const NEEDED_OPENINGS: u32 = 200_000;
 const NEEDED_OTHERS: u32 = 2000;
 /// Associations for whose tags the filter has room; the kernel limits its size, and compares one tag after the other.
 const TAGS: usize = 512;
