@@ -35,9 +35,14 @@ pub enum ConnectError {
     /// No local address has the IP version of this peer address.
     #[error("no local address has the IP version of {0}")]
     NoLocalAddress(crate::TransportAddr),
-    /// An association with this peer address and port exists.
-    #[error("an association with {0} exists already")]
+    /// An association with this peer address and port exists. There is one between two ports of two hosts (RFC 9260 §1.3).
+    #[error(
+        "an association with {0} exists already: another one with the same peer needs another local SCTP port, and so a stack of its own"
+    )]
     Exists(crate::TransportAddr),
+    /// The address and the port are those of this endpoint. Both ends of an association need names of their own (RFC 9260 §1.3).
+    #[error("{0} with this SCTP port is this end itself")]
+    Own(crate::TransportAddr),
     /// The endpoint has reached its limit of associations.
     #[error("the endpoint holds as many associations as it may")]
     TooMany,
@@ -93,12 +98,13 @@ pub enum SendError {
     /// An empty message cannot be sent (RFC 9260 §6.2).
     #[error("an empty message cannot be sent")]
     Empty,
-    /// The message is larger than the send buffer.
-    #[error("a message of {len} bytes is larger than the send buffer of {limit} bytes")]
+    /// The message is longer than [`AssociationConfig::max_message`](crate::AssociationConfig::max_message), or without such a limit than the
+    /// send buffer.
+    #[error("a message of {len} bytes is longer than the limit of {limit} bytes (max_message)")]
     TooLong {
         /// Its length in bytes.
         len: usize,
-        /// The size of the send buffer in bytes.
+        /// The longest message that can be sent, in bytes.
         limit: usize,
     },
 }
@@ -145,6 +151,9 @@ pub enum Discard {
     /// Too many associations or pending replies, according to the limits of the configuration.
     #[error("out of resources")]
     Limit,
+    /// More packets that belong to no association than the configuration allows in this time, from one address or from all.
+    #[error("too many packets without an association")]
+    Flood,
     /// The endpoint does not accept associations.
     #[error("not listening")]
     NotListening,
@@ -155,7 +164,7 @@ pub enum Discard {
 
 impl Discard {
     /// Every reason, in the order in which they are counted.
-    pub const ALL: [Discard; 14] = [
+    pub const ALL: [Discard; 15] = [
         Discard::Malformed,
         Discard::Checksum,
         Discard::NotForUs,
@@ -168,6 +177,7 @@ impl Discard {
         Discard::OldSack,
         Discard::InvalidChunk,
         Discard::Limit,
+        Discard::Flood,
         Discard::NotListening,
         Discard::Unauthenticated,
     ];

@@ -85,8 +85,8 @@ pub enum Event {
     },
     /// The peer has begun to shut down the association; no more messages can be sent.
     PeerShutdown,
-    /// RESTART: the peer lost its state and restarted with the same addresses. Messages that were not acknowledged have been reported
-    /// as [`Event::SendFailed`].
+    /// RESTART: the peer lost its state and restarted with the same addresses, and the association continues. Messages that were not
+    /// acknowledged have been reported as [`Event::SendFailed`].
     Restarted,
     /// COMMUNICATION ERROR: the peer reported an error, with the code of its first cause (RFC 9260 §3.3.10).
     RemoteError {
@@ -160,6 +160,10 @@ pub enum CloseReason {
         "the peer answers heartbeats but acknowledges no data: the network drops packets with data, for their length (set a smaller mtu) or their ECN bits (set ecn = false)"
     )]
     DataUnanswered,
+    /// The peer lost its state and opened the association again (RFC 9260 §5.2.4 A), and it does not continue
+    /// ([`EndpointConfig::continue_after_restart`](crate::EndpointConfig::continue_after_restart)).
+    #[error("the peer has restarted")]
+    PeerRestarted,
     /// The peer refused every remaining local address (RFC 5061).
     #[error("no address is left from which the peer can be reached")]
     NoAddress,

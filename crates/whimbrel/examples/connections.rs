@@ -40,6 +40,7 @@ async fn server(count: u16, idle: Duration) -> Outcome {
         port: PORT,
         max_associations_per_address: 65_536,
         max_associations: 65_536,
+        max_unassociated: None,
         max_unassociated_per_address: None,
         first_message_timeout: None,
         ..StackConfig::local(["127.0.0.1:0".parse()?])

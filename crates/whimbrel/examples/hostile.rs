@@ -1,5 +1,6 @@
 //! What a good client is left with while another socket sends hostile traffic to the same server: goodput over UDP on loopback, alone and
-//! under each kind of traffic. Server and client are processes of their own. Everything goes to 127.0.0.1, for a bounded time.
+//! under each kind of traffic. Server and client are processes of their own. Everything goes to 127.0.0.1, for a bounded time. The kinds
+//! `forged-...` (Linux) come from many addresses of 127.0.0.0/8, so that no budget of an address and no filter for one stops them.
 //!
 //! `cargo run --release -p whimbrel --example hostile -- [SECONDS] [PACKETS PER SECOND] [KIND]...`
 
@@ -12,14 +13,18 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use raw::Raw;
+use raw::{Forger, Raw};
 use whimbrel::{AssociationError, Listener, Message, Stack, StackConfig};
-use whimbrel_wire::{Causes, Chunk};
+use whimbrel_wire::{Causes, Chunk, Tsn};
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 const PORT: u16 = 5000;
-const KINDS: [&str; 6] = ["init", "abort", "data", "cookie", "silent", "unfinished"];
+/// Packets that any socket can send, each also from forged sources.
+const PACKETS: [&str; 6] = ["init", "abort", "data", "cookie", "shutdown", "truncated"];
+/// What takes a handshake.
+const HANDSHAKES: [&str; 2] = ["silent", "unfinished"];
+const FORGED: &str = "forged-";
 /// Peers of the kind `unfinished`, as many packets of each, and their payload: 60 MiB in all.
 const UNFINISHED: (u16, u32, usize) = (60, 745, 1400);
 /// Handshakes of the kind `silent`, all done before the client comes.
@@ -36,25 +41,31 @@ fn main() -> Outcome {
         _ => {
             let seconds = args.first().map_or(Ok(3.0), |text| text.parse())?;
             let rate = args.get(1).map_or(Ok(100_000), |text| text.parse())?;
-            let kinds: Vec<&str> = args.iter().skip(2).map(String::as_str).collect();
-            compare(seconds, rate, if kinds.is_empty() { &KINDS } else { &kinds })
+            let forged = PACKETS.iter().map(|kind| format!("{FORGED}{kind}"));
+            let all = PACKETS.iter().chain(&HANDSHAKES).map(|kind| (*kind).to_owned());
+            let chosen: Vec<String> = args.iter().skip(2).cloned().collect();
+            let kinds = if chosen.is_empty() {
+                all.chain(forged).collect()
+            } else {
+                chosen
+            };
+            compare(seconds, rate, &kinds)
         }
     }
 }
 
-fn compare(seconds: f64, rate: u64, kinds: &[&str]) -> Outcome {
-    let alone = measure(seconds, rate, None)?;
-    println!(
-        "alone: {:.0} Mbit/s, {:.0} ms of the server's CPU for a Gbit, {} retransmissions, {} timeouts, server {} MB",
-        alone.goodput, alone.load, alone.retransmissions, alone.timeouts, alone.memory
-    );
+fn compare(seconds: f64, rate: u64, kinds: &[String]) -> Outcome {
     for kind in kinds {
+        // Each kind has its own base, as other programs of the machine change.
+        let alone = measure(seconds, rate, None)?;
         let with = measure(seconds, rate, Some(kind))?;
         println!(
-            "{kind}: {:.0} Mbit/s, {:.2} x alone, {:.0} ms of the server's CPU for a Gbit, {} retransmissions, {} timeouts, {:.0} hostile packets per second, {:.1} us of the server's CPU each, server {} MB",
+            "{kind}: {:.0} Mbit/s, {:.2} x alone, {:.0} ms of the server's CPU for a Gbit, {:.2} x alone, connected after {:.1} s, {} retransmissions, {} timeouts, {:.0} hostile packets per second, {:.1} us of the server's CPU each, server {} MB",
             with.goodput,
             with.goodput / alone.goodput,
             with.load,
+            with.load / alone.load,
+            with.connecting,
             with.retransmissions,
             with.timeouts,
             with.rate,
@@ -116,6 +127,8 @@ struct Figures {
     /// Of the good client: what the server's socket had no room for.
     retransmissions: f64,
     timeouts: f64,
+    /// How long the client took to connect, in seconds.
+    connecting: f64,
     /// Hostile packets per second.
     rate: f64,
     /// CPU time of the server for one of them before the client came, in microseconds.
@@ -136,15 +149,23 @@ fn measure(seconds: f64, rate: u64, kind: Option<&str>) -> Outcome<Figures> {
             std::thread::sleep(Duration::from_millis(50));
         }
         let (start, before) = (Instant::now(), sent.load(Ordering::Relaxed));
+        let cost = server.cpu() / before.max(1) as f64;
+        let mut client = me(&["client", &server.addr.to_string(), &seconds.to_string()])
+            .stderr(Stdio::piped())
+            .spawn()?;
+        // Its first line says that it is connected, which may take several INITs.
+        let mut lines = BufReader::new(client.stdout.take().ok_or("no output")?).lines();
+        let _ = lines.next();
+        let connecting = start.elapsed().as_secs_f64();
+        let (before, start) = (sent.load(Ordering::Relaxed), Instant::now());
         let used = server.cpu();
-        let cost = used / before.max(1) as f64;
-        let client = me(&["client", &server.addr.to_string(), &seconds.to_string()]).output()?;
+        let output = lines.next().transpose()?.unwrap_or_default();
         let hostile = (sent.load(Ordering::Relaxed) - before) as f64 / start.elapsed().as_secs_f64();
         stop.store(true, Ordering::Relaxed);
         if let Some(flood) = flood {
             flood.join().map_err(|_| "the flood broke")??;
         }
-        let output = String::from_utf8(client.stdout)?;
+        let client = client.wait_with_output()?;
         let words: Vec<f64> = output.split_whitespace().map_while(|word| word.parse().ok()).collect();
         let [goodput, retransmissions, timeouts] = words[..] else {
             return Err(format!("the client failed: {}", String::from_utf8_lossy(&client.stderr)).into());
@@ -154,6 +175,7 @@ fn measure(seconds: f64, rate: u64, kind: Option<&str>) -> Outcome<Figures> {
             load: (server.cpu() - used) / 1e3 / (goodput * seconds / 1e3),
             retransmissions,
             timeouts,
+            connecting,
             rate: hostile,
             cost,
             memory: server.memory(),
@@ -194,26 +216,35 @@ fn flood(to: SocketAddr, kind: &str, rate: u64, seconds: f64, stop: &AtomicBool,
         }
         _ => {}
     }
+    let (kind, is_forged) = kind.strip_prefix(FORGED).map_or((kind, false), |kind| (kind, true));
     // Ports, tags and content vary, so that nothing can be remembered about them.
     let packets: Vec<Vec<u8>> = (0..4096_u32)
-        .map(|number| forged(kind, number))
+        .map(|number| hostile(kind, number))
         .collect::<Option<_>>()
         .ok_or("no such kind")?;
+    let forger = is_forged.then(|| Forger::new(to)).transpose()?;
     let start = Instant::now();
     let mut count = 0;
     while !is_over(start) {
         let due = (start.elapsed().as_secs_f64() * rate as f64) as u64;
         while count < due {
-            let _ = raw.socket.send(&packets[count as usize % packets.len()]);
+            let packet = &packets[count as usize % packets.len()];
+            match &forger {
+                Some(forger) => forger.send(count as u32, packet),
+                None => drop(raw.socket.send(packet)),
+            }
             count += 1;
+            sent.store(count, Ordering::Relaxed);
+            if count.is_multiple_of(1024) && is_over(start) {
+                return Ok(());
+            }
         }
-        sent.store(count, Ordering::Relaxed);
         std::thread::sleep(Duration::from_micros(500));
     }
     Ok(())
 }
 
-fn forged(kind: &str, number: u32) -> Option<Vec<u8>> {
+fn hostile(kind: &str, number: u32) -> Option<Vec<u8>> {
     let (source_port, tag) = (1 + (number % 60_000) as u16, number.wrapping_mul(2_654_435_761) | 1);
     let payload = [number as u8; 1000];
     let mut cookie = [number as u8; 87];
@@ -228,11 +259,22 @@ fn forged(kind: &str, number: u32) -> Option<Vec<u8>> {
             },
             tag,
         ),
-        "data" => (raw::part(number, &payload), tag),
+        "data" | "truncated" => (raw::part(number, &payload), tag),
         "cookie" => (Chunk::CookieEcho { cookie: &cookie }, tag),
+        "shutdown" => (
+            Chunk::Shutdown {
+                cumulative_tsn_ack: Tsn(number),
+            },
+            tag,
+        ),
         _ => return None,
     };
-    Some(raw::packet((source_port, PORT), tag, &[chunk]))
+    let mut packet = raw::packet((source_port, PORT), tag, &[chunk]);
+    if kind == "truncated" {
+        // In the common header, in the header of the chunk, or in its data.
+        packet.truncate([8, 14, 40, 500][number as usize % 4]);
+    }
+    Some(packet)
 }
 
 async fn serve() -> Outcome {
@@ -255,6 +297,7 @@ async fn serve() -> Outcome {
 async fn client(to: SocketAddr, seconds: f64) -> Outcome {
     let stack = Stack::bind(StackConfig::local([CLIENT.parse()?]))?;
     let association = stack.connect(&[to], PORT).await?;
+    println!("connected");
     let payload = bytes::Bytes::from(vec![0x55; 16 * 1024]);
     let (start, mut taken) = (Instant::now(), 0_usize);
     let end = Duration::from_secs_f64(seconds);

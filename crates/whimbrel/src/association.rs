@@ -81,8 +81,9 @@ impl Association {
     /// has arrived.
     ///
     /// # Errors
-    /// Returns an error if the association has ended or is shutting down, or if the message is empty, too long, or on a stream that the peer
-    /// does not allow.
+    /// Returns an error if the association has ended or is shutting down, or if the message is empty, longer than
+    /// [`max_message`](crate::AssociationConfig::max_message) (by default [`StackConfig::MAX_MESSAGE`](crate::StackConfig::MAX_MESSAGE)), or on
+    /// a stream that the peer does not allow.
     ///
     /// # Cancel safety
     /// If the returned future is dropped before it is ready, the message is not sent, and is lost. [`try_send`](Self::try_send) gives it back.
@@ -139,18 +140,18 @@ impl Association {
     }
 
     fn try_send_with(&self, state: &mut State, message: Message) -> Result<(), TrySendError> {
+        if let Some(error) = self.end(state) {
+            return Err(error.into());
+        }
         let now = self.handle.shared.now();
         match state.endpoint.send(now, self.handle.id, message) {
             Ok(()) => {
                 state.wake_driver();
                 Ok(())
             }
-            Err(SendError::Full(message)) => match self.end(state) {
-                Some(error) => Err(error.into()),
-                None => Err(TrySendError::Full(message)),
-            },
-            Err(SendError::Closed) => Err(self.end(state).unwrap_or(AssociationError::ShuttingDown).into()),
-            Err(error) => Err(AssociationError::Message(error.to_string()).into()),
+            Err(SendError::Full(message)) => Err(TrySendError::Full(message)),
+            Err(SendError::Closed) => Err(AssociationError::ShuttingDown.into()),
+            Err(error) => Err(AssociationError::from(error).into()),
         }
     }
 
@@ -345,7 +346,7 @@ impl Association {
     pub(crate) fn longest_message(&self) -> usize {
         let state = self.handle.shared.lock();
         let association = state.endpoint.association(self.handle.id);
-        association.map_or(usize::MAX, |association| association.send_buffer() as usize)
+        association.map_or(usize::MAX, |association| association.longest_message())
     }
 
     pub(crate) fn close_stream(&self, stream: u16, restarts: u32) {
@@ -409,7 +410,9 @@ impl Association {
     /// still sends meanwhile is to be received, by this task before or another one during the wait.
     ///
     /// # Errors
-    /// Returns an error if the association ends otherwise.
+    /// Returns an error if the association ends otherwise. If what the peer sends is not received, and so fills the receive buffer, while
+    /// nothing that was sent is acknowledged, the association is aborted after
+    /// [`shutdown_guard`](crate::AssociationConfig::shutdown_guard), by default 5 min.
     ///
     /// # Cancel safety
     /// The shutdown begins with the first poll. If the returned future is dropped after that, the shutdown goes on, and
@@ -469,6 +472,14 @@ impl Association {
         state.endpoint.association(self.handle.id).map(|a| *a.stats())
     }
 
+    /// How often the peer has restarted (RFC 9260 §5.2.4 A): always 0 unless associations
+    /// [continue after that](crate::StackConfig::continue_after_restart). Messages that arrived before are read first.
+    pub fn restarts(&self) -> u32 {
+        let state = self.handle.shared.lock();
+        let association = state.endpoint.association(self.handle.id);
+        association.map_or(0, |association| association.restarts())
+    }
+
     /// Its paths: state, windows, round-trip times, and how well each does; empty once it is over and forgotten.
     pub fn paths(&self) -> Vec<PathInfo> {
         let state = self.handle.shared.lock();
@@ -507,9 +518,6 @@ impl Association {
     }
 
     /// Returns snapshots of counters and paths, the first one now, then one each `period` (1 ms at least), and one at the end.
-    ///
-    /// # Panics
-    /// Panics outside a tokio runtime.
     ///
     /// # Examples
     ///

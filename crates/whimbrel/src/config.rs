@@ -20,25 +20,37 @@ pub struct StackConfig {
     pub port: u16,
     /// Configuration of every association. The defaults are those of RFC 9260, except that Max.Burst is
     /// [`StackConfig::MAX_BURST`], HyStart++ (RFC 9406) is on, packets are paced, both buffers grow from 1 MiB up to
-    /// [`StackConfig::BUFFER_MAX`], messages may have [`StackConfig::MAX_MESSAGE`] bytes, addresses may be added and removed (RFC 5061), and
+    /// [`StackConfig::BUFFER_MAX`], messages may have
+    /// [`StackConfig::MAX_MESSAGE`] bytes, addresses may be added and removed (RFC 5061), and
     /// heartbeats are aligned to [`StackConfig::HB_ALIGNMENT`].
     /// A client that has several local addresses and a server with one also needs `path_per_local_address`.
     pub association: AssociationConfig,
-    /// Associations that may wait to be accepted. Beyond that, one that has not delivered a message is aborted, or else the new one.
+    /// Associations that may wait to be accepted, at least 1. Beyond that, a peer's COOKIE ECHO is discarded: its handshake goes on with the next
+    /// one (T1-cookie, after 1 s at first), and fails if none is taken in time.
     pub backlog: usize,
+    /// Whether an association continues if its peer has lost its state and opens it again, from the same addresses and ports (RFC 9260
+    /// §5.2.4 A). By default it ends with [`CloseReason::PeerRestarted`](crate::CloseReason::PeerRestarted), because the new process at the peer
+    /// knows nothing of what came before: what had arrived can be read, then `recv` returns the reason. The new association is then accepted by
+    /// the [`Listener`](crate::Listener), if there is one, and otherwise aborted. With `true`, the association delivers what both processes
+    /// sent, one after the other; [`Association::restarts`](crate::Association::restarts) counts them.
+    pub continue_after_restart: bool,
     /// Associations held at most, those that this end opens included: 1 to 16777216. Each takes about 5 kB besides its buffers. At the limit,
     /// one that peers opened and that has not delivered a message gives way; if there is none, peers are refused (Out of Resource).
     pub max_associations: usize,
     /// Associations that peers at one IP address may hold at a time, at least 1. An IPv6 prefix of 64 bits counts as one address. The same
     /// rule as above applies at the limit.
     pub max_associations_per_address: usize,
+    /// INITs per second that are processed, from all addresses together: a flood with forged sources leaves the processor to associations. As
+    /// many COOKIE ECHO are processed, and a tenth of other packets that belong to no association. `None`: no limit.
+    pub max_unassociated: Option<u32>,
     /// Packets per second from one address that belong to no association and are processed: INIT, COOKIE ECHO, and what is out of the blue.
     /// More are discarded, so that a flood of them leaves the processor to associations and to other addresses. On Linux, a source that goes on
     /// all the same and has no association is blocked in the system for a second; [`Stack::discarded`](crate::Stack::discarded) does not
     /// count its packets. `None`: no limit.
     pub max_unassociated_per_address: Option<u32>,
-    /// Time that a peer has for its first message after it has opened an association; then the association is aborted. `None` is for
-    /// protocols in which peers only listen, and makes silent associations as good as others where a limit is reached.
+    /// Time that a peer has for its first message after it has opened an association, or for its first acknowledgement of a message that this end
+    /// has sent; then the association is aborted (Out of Resource, "no message in time"). `None` makes silent associations as good as others
+    /// where a limit is reached.
     pub first_message_timeout: Option<Span>,
     /// Memory for the buffers of all associations together, in bytes. Automatic tuning enlarges them by no more than this. Where received
     /// data and incomplete messages exceed it all the same, the association that holds most for longest without a message to its user is
@@ -71,7 +83,7 @@ impl StackConfig {
     /// Largest size of a receive or send buffer that is tuned automatically: enough for 10 Gbit/s over 100 ms.
     pub const BUFFER_MAX: u32 = 256 << 20;
 
-    /// Longest message that is accepted by default, in bytes: [`AssociationConfig::max_message`].
+    /// Longest message that is sent or accepted by default, in bytes: [`AssociationConfig::max_message`].
     pub const MAX_MESSAGE: u32 = 16 << 20;
 
     /// The defaults, on these local addresses.
@@ -100,9 +112,11 @@ impl Default for StackConfig {
                 black_hole_detection: true,
                 ..AssociationConfig::default()
             },
-            backlog: 128,
+            backlog: 1024,
+            continue_after_restart: false,
             max_associations: 16_384,
             max_associations_per_address: 1024,
+            max_unassociated: Some(30_000),
             max_unassociated_per_address: Some(5000),
             first_message_timeout: Some(Span::from_secs(60)),
             buffer_memory: 512 << 20,

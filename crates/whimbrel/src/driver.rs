@@ -14,7 +14,7 @@ use crate::flood::Floods;
 use crate::outgoing::Outgoing;
 use crate::shared::{Shared, SocketChange, State};
 use crate::timer::Timer;
-use crate::transport::{Arrival, BATCH, Datagrams, Report, Socket, Trouble};
+use crate::transport::{Arrival, BATCH, Datagrams, Report, Socket, Trouble, Unwanted};
 use crate::trouble::Witness;
 
 /// Buffers filled by one receive. Each holds a run of datagrams that the system has joined (GRO).
@@ -150,9 +150,10 @@ impl Driver {
         // From here on a change by the user wakes this task again.
         state.park_driver(cx.waker());
         let is_peer = |remote| state.endpoint.has_association_with(remote);
-        let sockets = &self.sockets;
-        self.floods
-            .release(now, is_peer, |floods, local| set_filter(sockets, floods, local));
+        let is_released = self.floods.release(now, is_peer);
+        if self.floods.set_tags(state.endpoint.tags()) || is_released {
+            set_filters(&self.sockets, &self.floods);
+        }
         if state.endpoint.next_timeout().is_some_and(|due| due <= now) {
             state.endpoint.handle_timeout(now);
         }
@@ -213,8 +214,8 @@ impl Intake<'_> {
         for datagram in bytes.chunks(arrival.stride.max(1)) {
             if let Err(reason) = state.endpoint.handle_datagram(now, meta_of_packet, datagram) {
                 *state.discards.entry(reason).or_default() += 1;
-                if reason == Discard::Limit && self.floods.note(now, local, meta_of_packet.remote) {
-                    self.block(&state, now, meta_of_packet);
+                if reason == Discard::Flood {
+                    self.on_flood(&state, now, meta_of_packet, datagram);
                 }
             }
             if !state.endpoint.has_work() || self.outgoing.is_full() {
@@ -231,19 +232,30 @@ impl Intake<'_> {
         }
     }
 
-    /// Blocks the source of a flood, unless an association has that address.
-    fn block(&mut self, state: &State, now: Time, meta: PacketMeta) {
-        if !state.endpoint.has_association_with(meta.remote) && self.floods.block(now, meta.local, meta.remote) {
-            set_filter(self.sockets, self.floods, meta.local);
+    /// Blocks the source of a flood, unless an association has that address, or the kind of packet if there are many from all sources.
+    #[cold]
+    fn on_flood(&mut self, state: &State, now: Time, meta: PacketMeta, datagram: &[u8]) {
+        let PacketMeta { local, remote, .. } = meta;
+        let is_source = self.floods.note(now, local, remote) && !state.endpoint.has_association_with(remote);
+        let is_blocked = is_source && self.floods.block(now, local, remote);
+        let is_kind = self.floods.note_stranger(now, datagram);
+        if is_kind {
+            self.floods.set_tags(state.endpoint.tags());
+        }
+        if is_blocked || is_kind {
+            set_filters(self.sockets, self.floods);
         }
     }
 }
 
-/// Brings the filter of a socket to the sources that are blocked on it.
-fn set_filter(sockets: &[Arc<dyn Socket>], floods: &Floods, local: SocketAddr) {
-    if let Some(socket) = sockets.iter().find(|socket| socket.local_addr() == local) {
-        let blocked: Vec<_> = floods.blocked(local).collect();
-        socket.discard_from(&blocked);
+/// Brings the filters of the sockets to what is blocked.
+fn set_filters(sockets: &[Arc<dyn Socket>], floods: &Floods) {
+    for socket in sockets {
+        let sources: Vec<_> = floods.blocked(socket.local_addr()).collect();
+        socket.discard(&Unwanted {
+            sources: &sources,
+            strangers: floods.strangers(),
+        });
     }
 }
 

@@ -40,6 +40,14 @@ impl Environment {
     }
 }
 
+/// Checks that the caller is within a tokio runtime: the driver is a task, and sockets report there when they are ready.
+pub(crate) fn in_runtime() -> Result<(), BindError> {
+    match tokio::runtime::Handle::try_current() {
+        Ok(_) => Ok(()),
+        Err(_) => Err(BindError::NoRuntime),
+    }
+}
+
 /// The transport that a stack with this configuration uses when it is bound here and now.
 pub(crate) fn transport(config: &StackConfig) -> Arc<dyn Transport> {
     if let Some(transport) = &config.transport {

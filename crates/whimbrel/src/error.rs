@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 
-use whimbrel_proto::{CloseReason, ConfigError, Message};
+use whimbrel_proto::{CloseReason, ConfigError, Message, SendError};
 
 /// Why a stack could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +34,12 @@ pub enum BindError {
         /// What the system said.
         source: io::Error,
     },
+    /// It was called outside a tokio runtime, which drives the sockets.
+    #[error("no tokio runtime: call it within one, for example in a function with #[tokio::main]")]
+    NoRuntime,
+    /// The task that drives the stack is gone.
+    #[error("the stack has stopped: {0}")]
+    StackStopped(String),
     /// The system gave no random numbers.
     #[error("no random numbers from the system: {0}")]
     Random(String),
@@ -70,9 +76,17 @@ pub enum AssociationError {
     /// It is shutting down, or the peer is shutting it down, and takes no more messages.
     #[error("the association is shutting down")]
     ShuttingDown,
-    /// The message cannot be sent on this association: its stream does not exist, it is empty or too long.
+    /// The message cannot be sent on this association: its stream does not exist, or it is empty.
     #[error("{0}")]
     Message(String),
+    /// The message is longer than [`AssociationConfig::max_message`](crate::AssociationConfig::max_message).
+    #[error("a message of {len} bytes is longer than the limit of {limit} bytes (max_message)")]
+    MessageTooLong {
+        /// Its length in bytes.
+        len: usize,
+        /// The longest message that can be sent, in bytes.
+        limit: usize,
+    },
     /// The given number of messages were given up because the peer restarted; [`Association::send_failures`](crate::Association::send_failures)
     /// returns them.
     #[error("{0} messages could not be delivered: the peer has restarted")]
@@ -87,6 +101,16 @@ pub enum AssociationError {
     /// The task that drives the stack is gone, because its runtime ended or a socket failed.
     #[error("the stack has stopped: {0}")]
     StackStopped(String),
+}
+
+impl From<SendError> for AssociationError {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::TooLong { len, limit } => AssociationError::MessageTooLong { len, limit },
+            SendError::Closed => AssociationError::ShuttingDown,
+            other => AssociationError::Message(other.to_string()),
+        }
+    }
 }
 
 /// Why a message was not taken at once.

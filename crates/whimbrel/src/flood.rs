@@ -1,15 +1,24 @@
-//! Sources that flood a socket with packets of no association, and the filter with which the kernel discards their packets: they then cost
-//! no system call and occupy no receive buffer.
+//! Floods of packets of no association. The kernel discards what comes from sources that flood a socket, and if sources are forged, what belongs
+//! to no association (`filter.rs`): such packets then cost no system call and occupy no receive buffer.
 
 use std::net::SocketAddr;
 
 use whimbrel_control::{Span, Time};
+use whimbrel_wire::ChunkType;
+
+use crate::transport::Strangers;
 
 /// Sources that are observed at a time, and that are blocked at a time.
 const SOURCES: usize = 8;
 /// Packets beyond its budget within [`WINDOW`] after which a source is blocked: far more than a peer repeats its INIT.
 const NEEDED: u32 = 1000;
 const WINDOW: Span = Span::from_secs(1);
+/// Packets of a kind beyond all budgets within [`WINDOW`] after which the kind is blocked. Of those that open associations, one of eight is
+/// taken then, which has to be more than the stack processes.
+const NEEDED_OPENINGS: u32 = 200_000;
+const NEEDED_OTHERS: u32 = 2000;
+/// Associations for whose tags the filter has room; the kernel limits its size, and compares one tag after the other.
+const TAGS: usize = 512;
 /// How long a source is blocked; then it is observed again.
 const BLOCK: Span = Span::from_secs(1);
 
@@ -20,12 +29,50 @@ struct Source {
     remote: SocketAddr,
 }
 
-#[derive(Debug, Default)]
+/// Packets of no association, by what they are for.
+#[derive(Debug)]
+struct Kind {
+    needed: u32,
+    /// Beyond the budgets, since `begin`.
+    count: u32,
+    until: Option<Time>,
+}
+
+impl Kind {
+    fn new(needed: u32) -> Self {
+        Kind {
+            needed,
+            count: 0,
+            until: None,
+        }
+    }
+}
+
+#[derive(Debug)]
 pub(crate) struct Floods {
     /// Sources of packets beyond their budget, counted since `begin`. Where more sources than places compete, those with many packets stay.
     suspects: Vec<(Source, u32)>,
     begin: Time,
     blocked: Vec<(Source, Time)>,
+    init: Kind,
+    cookie_echo: Kind,
+    out_of_the_blue: Kind,
+    /// Of the associations, while a kind is blocked.
+    tags: Vec<u32>,
+}
+
+impl Default for Floods {
+    fn default() -> Self {
+        Floods {
+            suspects: Vec::new(),
+            begin: Time::ZERO,
+            blocked: Vec::new(),
+            init: Kind::new(NEEDED_OPENINGS),
+            cookie_echo: Kind::new(NEEDED_OPENINGS),
+            out_of_the_blue: Kind::new(NEEDED_OTHERS),
+            tags: Vec::new(),
+        }
+    }
 }
 
 impl Floods {
@@ -34,6 +81,7 @@ impl Floods {
         if now.since(self.begin) >= WINDOW {
             self.begin = now;
             self.suspects.clear();
+            self.kinds().into_iter().for_each(|kind| kind.count = 0);
         }
         let source = Source { local, remote };
         if let Some((_, count)) = self.suspects.iter_mut().find(|(suspect, _)| *suspect == source) {
@@ -60,24 +108,58 @@ impl Floods {
         is_new
     }
 
-    /// Releases the sources whose time is over or that `is_peer` recognises; calls `changed` with the address of each socket whose filter
-    /// changes.
-    pub(crate) fn release(
-        &mut self,
-        now: Time,
-        is_peer: impl Fn(SocketAddr) -> bool,
-        mut changed: impl FnMut(&Self, SocketAddr),
-    ) {
-        let is_over = |(source, until): &(Source, Time)| *until <= now || is_peer(source.remote);
-        while let Some(place) = self.blocked.iter().position(is_over) {
-            let (source, _) = self.blocked.swap_remove(place);
-            changed(self, source.local);
+    /// Counts a packet beyond a budget by what it is for; returns whether all of its kind are to be discarded from now on.
+    pub(crate) fn note_stranger(&mut self, now: Time, datagram: &[u8]) -> bool {
+        let kind = match datagram.get(12).copied().map(ChunkType) {
+            Some(ChunkType::INIT) => &mut self.init,
+            Some(ChunkType::COOKIE_ECHO | ChunkType::AUTH) => &mut self.cookie_echo,
+            _ => &mut self.out_of_the_blue,
+        };
+        kind.count += 1;
+        let begins = kind.count >= kind.needed && kind.until.is_none();
+        if begins {
+            kind.until = Some(now + BLOCK);
         }
+        begins
     }
 
-    /// When a source is to be released; none if none is blocked.
+    fn kinds(&mut self) -> [&mut Kind; 3] {
+        [&mut self.init, &mut self.cookie_echo, &mut self.out_of_the_blue]
+    }
+
+    /// Takes in the tags of associations; returns whether the filters change.
+    pub(crate) fn set_tags(&mut self, tags: impl Iterator<Item = u32>) -> bool {
+        if self.kinds().iter().all(|kind| kind.until.is_none()) {
+            return false;
+        }
+        // With one more, the filter is not used.
+        let tags: Vec<u32> = tags.take(TAGS + 1).collect();
+        let has_changed = tags != self.tags;
+        self.tags = tags;
+        has_changed
+    }
+
+    /// Releases the sources whose time is over or that `is_peer` recognises, and the kinds whose time is over; returns whether the filters
+    /// change.
+    pub(crate) fn release(&mut self, now: Time, is_peer: impl Fn(SocketAddr) -> bool) -> bool {
+        let before = self.blocked.len();
+        self.blocked
+            .retain(|(source, until)| *until > now && !is_peer(source.remote));
+        let mut has_changed = self.blocked.len() != before;
+        for kind in self.kinds() {
+            if kind.until.is_some_and(|until| until <= now) {
+                (kind.until, kind.count) = (None, 0);
+                has_changed = true;
+            }
+        }
+        has_changed
+    }
+
+    /// When something is to be released; none if nothing is blocked.
     pub(crate) fn next_release(&self) -> Option<Time> {
-        self.blocked.iter().map(|(_, until)| *until).min()
+        let kinds = [&self.init, &self.cookie_echo, &self.out_of_the_blue];
+        let sources = self.blocked.iter().map(|(_, until)| *until);
+        sources.chain(kinds.into_iter().filter_map(|kind| kind.until)).min()
     }
 
     /// The sources that are blocked on a socket.
@@ -85,51 +167,19 @@ impl Floods {
         let of_socket = self.blocked.iter().filter(move |(source, _)| source.local == local);
         of_socket.map(|(source, _)| source.remote)
     }
-}
 
-/// The program of a filter (classic BPF) that discards packets from these sources and takes all others.
-#[cfg(target_os = "linux")]
-pub(crate) fn program(sources: impl Iterator<Item = SocketAddr>) -> Vec<socket2::SockFilter> {
-    use std::net::IpAddr;
-
-    use socket2::SockFilter;
-
-    // linux/bpf_common.h
-    const LOAD_WORD: u16 = 0x20;
-    const LOAD_HALF: u16 = 0x28;
-    const LOAD_BYTE: u16 = 0x30;
-    const AND: u16 = 0x54;
-    const JUMP_IF_EQUAL: u16 = 0x15;
-    const RETURN: u16 = 0x06;
-    // linux/filter.h: offsets from here on count from the IP header, others from the UDP header.
-    const NETWORK: u32 = -0x10_0000_i32 as u32;
-
-    let mut program = Vec::new();
-    for source in sources {
-        let (version, addr_offset, addr) = match source.ip() {
-            IpAddr::V4(ip) => (0x40, 12, ip.octets().to_vec()),
-            IpAddr::V6(ip) => (0x60, 8, ip.octets().to_vec()),
+    /// The packets of no association that are blocked; none if there are none, or too many associations for a filter.
+    pub(crate) fn strangers(&self) -> Option<Strangers<'_>> {
+        let is_blocked = |kind: &Kind| kind.until.is_some();
+        let strangers = Strangers {
+            tags: &self.tags,
+            init: is_blocked(&self.init),
+            cookie_echo: is_blocked(&self.cookie_echo),
+            out_of_the_blue: is_blocked(&self.out_of_the_blue),
         };
-        let mut tests = vec![(LOAD_BYTE, NETWORK, Some(0xf0), version)];
-        for (offset, word) in (addr_offset..).step_by(4).zip(addr.chunks_exact(4)) {
-            let word = u32::from_be_bytes([word[0], word[1], word[2], word[3]]);
-            tests.push((LOAD_WORD, NETWORK + offset, None, word));
-        }
-        tests.push((LOAD_HALF, 0, None, source.port().into()));
-        let len = |test: &(u16, u32, Option<u32>, u32)| 2 + u8::from(test.2.is_some());
-        // Behind the last test stands the return.
-        let mut rest: u8 = tests.iter().map(len).sum::<u8>() + 1;
-        for test in &tests {
-            let (load, offset, mask, value) = *test;
-            rest -= len(test);
-            program.push(SockFilter::new(load, 0, 0, offset));
-            program.extend(mask.map(|mask| SockFilter::new(AND, 0, 0, mask)));
-            program.push(SockFilter::new(JUMP_IF_EQUAL, 0, rest, value));
-        }
-        program.push(SockFilter::new(RETURN, 0, 0, 0));
+        let any = strangers.init || strangers.cookie_echo || strangers.out_of_the_blue;
+        Some(strangers).filter(|_| any && self.tags.len() <= TAGS)
     }
-    program.push(SockFilter::new(RETURN, 0, 0, u32::MAX));
-    program
 }
 
 #[cfg(test)]
@@ -170,61 +220,50 @@ mod tests {
         assert!(floods.block(at(0), addr(1), addr(2)) && !floods.block(at(1), addr(1), addr(2)));
         assert!(floods.block(at(500), addr(1), addr(3)));
         assert_eq!(floods.next_release(), Some(at(1000)));
-        floods.release(at(999), |_| false, |_, local| panic!("{local} changed"));
-        floods.release(
-            at(1000),
-            |_| false,
-            |floods, _| assert_eq!(floods.blocked(addr(1)).count(), 1),
-        );
-        floods.release(at(1001), |remote| remote == addr(3), |_, _| {});
+        assert!(!floods.release(at(999), |_| false));
+        assert!(floods.release(at(1000), |_| false));
+        assert_eq!(floods.blocked(addr(1)).count(), 1);
+        assert!(floods.release(at(1001), |remote| remote == addr(3)));
         assert_eq!(floods.blocked(addr(1)).count(), 0);
         for port in 0..20 {
             assert_eq!(floods.block(at(2000), addr(1), addr(port)), port < 8);
         }
     }
 
-    #[cfg(target_os = "linux")]
     #[test]
-    fn the_filter_discards_what_comes_from_its_sources_only() {
-        use std::net::UdpSocket;
-
-        for local in ["127.0.0.1:0", "[::1]:0", "[::]:0"] {
-            let Ok(server) = UdpSocket::bind(local) else {
-                whimbrel_testkit::not_run_in_part(module_path!(), &format!("cannot bind {local}"));
-                continue;
-            };
-            let to = |ip: &str| SocketAddr::new(ip.parse().unwrap(), server.local_addr().unwrap().port());
-            let server_ip = if local.starts_with("127") { "127.0.0.1" } else { "::1" };
-            let first = UdpSocket::bind((server_ip, 0)).unwrap();
-            // Its port differs from that of the first in the high byte only.
-            let port = |high: u16| first.local_addr().unwrap().port() ^ (high << 8);
-            let twin = (1..=255)
-                .filter(|high| port(*high) >= 1024)
-                .find_map(|high| UdpSocket::bind((server_ip, port(high))).ok());
-            let mut clients = vec![(server_ip, first), (server_ip, twin.unwrap())];
-            if local == "[::]:0" {
-                clients.push(("127.0.0.1", UdpSocket::bind("127.0.0.1:0").unwrap()));
-                clients.push(("127.0.0.1", UdpSocket::bind("127.0.0.2:0").unwrap()));
-            }
-            let addrs: Vec<_> = clients.iter().map(|(_, client)| client.local_addr().unwrap()).collect();
-            server.set_nonblocking(true).unwrap();
-            // Every other one is blocked.
-            let blocked = addrs.iter().copied().step_by(2);
-            let socket = socket2::SockRef::from(&server);
-            let arrived = || {
-                for (ip, client) in &clients {
-                    client.send_to(b"packet", to(ip)).unwrap();
-                }
-                let from = || server.recv_from(&mut [0; 16]).ok().map(|(_, from)| from);
-                let canonical = |from: SocketAddr| SocketAddr::new(from.ip().to_canonical(), from.port());
-                std::iter::from_fn(from).map(canonical).collect::<Vec<_>>()
-            };
-            assert_eq!(arrived(), addrs);
-            socket.attach_filter(&program(blocked)).unwrap();
-            let free: Vec<_> = addrs.iter().copied().skip(1).step_by(2).collect();
-            assert_eq!(arrived(), free, "{local}");
-            socket.detach_filter().unwrap();
-            assert_eq!(arrived(), addrs);
-        }
+    fn a_kind_of_packets_is_blocked_for_a_time_and_others_are_not() {
+        let mut floods = Floods::default();
+        let of_kind = |chunk_type: ChunkType| {
+            let mut bytes = [0; 16];
+            bytes[12] = chunk_type.0;
+            bytes
+        };
+        let (shutdown, init) = (of_kind(ChunkType::SHUTDOWN), of_kind(ChunkType::INIT));
+        // Of forged sources, so that none is blocked.
+        let note = |floods: &mut Floods, millis, bytes: &[u8], number: u16| {
+            assert!(!floods.note(at(millis), addr(1), addr(number)));
+            floods.note_stranger(at(millis), bytes)
+        };
+        assert!(!floods.set_tags([5, 6].into_iter()), "no filter");
+        let first = (0..10_000).position(|number| note(&mut floods, 10, &shutdown, number));
+        assert_eq!(first, Some(1999));
+        assert!(floods.set_tags([5, 6].into_iter()) && !floods.set_tags([5, 6].into_iter()));
+        assert!((0..2000).all(|number| !note(&mut floods, 20, &init, number)));
+        let strangers = floods.strangers().unwrap();
+        assert_eq!((strangers.tags, strangers.out_of_the_blue), (&[5, 6][..], true));
+        assert!(!strangers.init && !strangers.cookie_echo);
+        assert!(
+            (0..10_000).all(|number| !note(&mut floods, 900, &shutdown, number)),
+            "already"
+        );
+        // Too many associations for a filter.
+        assert!(floods.set_tags(0..513) && floods.strangers().is_none());
+        assert!(!floods.release(at(1009), |_| false));
+        assert_eq!(floods.next_release(), Some(at(1010)));
+        assert!(floods.release(at(1010), |_| false));
+        assert_eq!((floods.strangers(), floods.next_release()), (None, None));
+        // A few in each second are no flood.
+        let flooded = (0..20_000).any(|number| note(&mut floods, 2000 + number, &shutdown, number as u16));
+        assert!(!flooded, "1000 a second");
     }
 }

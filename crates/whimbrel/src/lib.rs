@@ -40,7 +40,7 @@
 //! | `SCTP_PEER_ADDR_CHANGE` | [`Association::path_events`] |
 //! | `SCTP_SEND_FAILED_EVENT` | [`Association::send_failures`] |
 //! | `SCTP_SENDER_DRY_EVENT` | [`Association::flush`] |
-//! | `SCTP_ASSOC_CHANGE`, `SCTP_SHUTDOWN_EVENT` | [`Association::closed`] |
+//! | `SCTP_ASSOC_CHANGE`, `SCTP_SHUTDOWN_EVENT` | [`Association::closed`]; for `SCTP_RESTART` [`CloseReason::PeerRestarted`], or with [`StackConfig::continue_after_restart`] [`Association::restarts`] |
 //! | `SCTP_PRIMARY_ADDR`, `SCTP_SET_PEER_PRIMARY_ADDR` | [`Association::set_primary`], [`Association::prefer_local_address`] |
 //! | `SCTP_RTOINFO`, `SCTP_ASSOCINFO`, `SCTP_INITMSG`, `SCTP_PEER_ADDR_PARAMS`, `SCTP_DELAYED_SACK`, `SCTP_MAX_BURST` | [`AssociationConfig`] |
 //! | `SCTP_AUTH_CHUNK`, `SCTP_HMAC_IDENT`, `SCTP_AUTH_KEY` | [`AuthConfig`] |
@@ -78,6 +78,8 @@ mod driver;
 mod egress;
 mod environment;
 mod error;
+#[cfg(target_os = "linux")]
+mod filter;
 mod flood;
 mod interface;
 mod mtu;

@@ -23,8 +23,8 @@ const MAX_SEND_FAILURES: usize = 1 << 16;
 
 /// Why an association without a user is aborted.
 const ABANDONED: &str = "the association was dropped";
-/// Reason for aborting an association that was not accepted.
-const BACKLOG_FULL: &str = "too many associations wait to be accepted";
+/// Why an association that came too late is aborted.
+const NOT_LISTENING: &str = "no program accepts associations any more";
 
 /// A stack's state and clock.
 #[derive(Debug)]
@@ -42,8 +42,8 @@ pub(crate) struct State {
     pub(crate) slots: BTreeMap<AssocId, Slot>,
     /// Established by peers and not yet accepted.
     pub(crate) incoming: VecDeque<AssocId>,
-    /// How many may wait in `incoming`; zero once the listener is gone.
-    pub(crate) backlog: usize,
+    /// Whether there is a listener that will accept them.
+    listens: bool,
     /// Bytes of memory for received data, of all associations, and what [`Slot::held`] returns of it.
     memory_limit: u64,
     pub(crate) held_memory: u64,
@@ -165,13 +165,13 @@ impl Signals {
 }
 
 impl Shared {
-    pub(crate) fn new(endpoint: Endpoint, clock: Clock, backlog: usize, memory_limit: u64) -> Self {
+    pub(crate) fn new(endpoint: Endpoint, clock: Clock, listens: bool, memory_limit: u64) -> Self {
         let state = State {
             endpoint,
             slots: BTreeMap::new(),
             traced_paths: None,
             incoming: VecDeque::new(),
-            backlog,
+            listens,
             memory_limit,
             held_memory: 0,
             handles: 0,
@@ -422,8 +422,8 @@ impl State {
     }
 
     fn on_incoming(&mut self, shared: &Shared, now: Time, id: AssocId) {
-        if self.incoming.len() >= self.backlog && !self.shorten_backlog(now) {
-            self.endpoint.abort(now, id, BACKLOG_FULL);
+        if !self.listens {
+            self.endpoint.abort(now, id, NOT_LISTENING);
             return;
         }
         self.insert(now, id, Progress::Established, &[]);
@@ -432,21 +432,11 @@ impl State {
         shared.incoming.notify_waiters();
     }
 
-    /// Aborts the oldest association that waits to be accepted and has not delivered a message. False if there is none.
-    fn shorten_backlog(&mut self, now: Time) -> bool {
-        let endpoint = &self.endpoint;
-        let is_silent = |id: &AssocId| endpoint.association(*id).is_some_and(Association::is_silent);
-        let Some(place) = self.incoming.iter().position(is_silent) else {
-            return false;
-        };
-        let Some(id) = self.incoming.remove(place) else {
-            return false;
-        };
-        if let Some(slot) = self.slots.get_mut(&id) {
-            slot.orphan = true;
-        }
-        self.endpoint.abort(now, id, BACKLOG_FULL);
-        true
+    /// Takes the association that has waited for longest to be accepted.
+    pub(crate) fn next_incoming(&mut self) -> Option<AssocId> {
+        let id = self.incoming.pop_front()?;
+        self.endpoint.on_taken();
+        Some(id)
     }
 
     /// Takes an association that is over out of the backlog if there is nothing to read from it. True if it was there.
@@ -455,6 +445,7 @@ impl State {
         let place = self.incoming.iter().position(|waiting| *waiting == id);
         if let (false, Some(place)) = (has_message, place) {
             self.incoming.remove(place);
+            self.endpoint.on_taken();
             return true;
         }
         false
@@ -521,8 +512,9 @@ impl State {
 
     /// Aborts all associations that were not accepted, and accepts no more.
     pub(crate) fn stop_accepting(&mut self, now: Time) {
-        self.backlog = 0;
-        for id in std::mem::take(&mut self.incoming) {
+        self.listens = false;
+        self.endpoint.stop_listening();
+        while let Some(id) = self.next_incoming() {
             self.abandon(now, id);
         }
         self.wake_driver();
@@ -631,7 +623,7 @@ mod tests {
         let mut endpoint = Endpoint::new(config, Box::new(ChaCha12Rng::seed_from_u64(1))).unwrap();
         let id = endpoint.connect(Time::ZERO, AssociationConfig::default(), 5000, &[peer]);
         let id = id.unwrap();
-        let shared = Shared::new(endpoint, Clock::System(Instant::now()), 0, u64::MAX);
+        let shared = Shared::new(endpoint, Clock::System(Instant::now()), false, u64::MAX);
         let mut state = shared.lock();
         state.insert(Time::ZERO, id, Progress::Established, &[peer]);
         // What is refused after an address was taken is that the peer sends there first.

@@ -46,7 +46,11 @@ pub struct Listener {
 }
 
 impl Stack {
-    /// Binds the sockets and starts the driver, within a tokio runtime. Peers cannot open associations to this stack.
+    /// Binds the sockets and starts the driver, within a tokio runtime that has I/O and time enabled. Peers cannot open associations to this
+    /// stack.
+    ///
+    /// # Errors
+    /// Returns an error if the configuration is invalid, if an address cannot be bound, or outside a tokio runtime.
     pub fn bind(config: StackConfig) -> Result<Self, BindError> {
         Self::start(config, false)
     }
@@ -71,6 +75,7 @@ impl Stack {
     }
 
     fn start(config: StackConfig, listen: bool) -> Result<Self, BindError> {
+        environment::in_runtime()?;
         let Environment {
             transport,
             clock,
@@ -94,9 +99,12 @@ impl Stack {
             local_addrs: local.clone(),
             listen,
             association: config.association.clone().into(),
+            backlog: Some(config.backlog),
+            continue_after_restart: config.continue_after_restart,
             buffer_memory: config.buffer_memory,
             max_associations: config.max_associations,
             max_associations_per_address: config.max_associations_per_address,
+            max_unassociated: config.max_unassociated,
             max_unassociated_per_address: config.max_unassociated_per_address,
             first_message_timeout: config.first_message_timeout,
             answer_all_ports: config.answer_all_ports,
@@ -104,8 +112,7 @@ impl Stack {
             ..EndpointConfig::default()
         };
         let endpoint = Endpoint::new(endpoint_config, Box::new(random))?;
-        let backlog = if listen { config.backlog } else { 0 };
-        let shared = Arc::new(Shared::new(endpoint, clock, backlog, config.buffer_memory));
+        let shared = Arc::new(Shared::new(endpoint, clock, listen, config.buffer_memory));
         {
             let mut state = shared.lock();
             state.handles = 1;
@@ -129,8 +136,12 @@ impl Stack {
     /// Opens an association with the SCTP port `port` at any of the addresses `peer` (IP address and UDP port each); waits
     /// until it is established.
     ///
+    /// Between two SCTP ports of two hosts there is one association (RFC 9260 §1.3), and a stack has one port: further associations with the
+    /// same peer need a stack each. An association has many streams, which often serve as well.
+    ///
     /// # Errors
-    /// Returns an error if the addresses cannot be used, or if the peer refuses, is unreachable or does not answer.
+    /// Returns an error if the addresses cannot be used, if an association with the peer exists, if the addresses are those of this stack, or if
+    /// the peer refuses, is unreachable or does not answer.
     ///
     /// # Cancel safety
     /// If the returned future is dropped before it is ready, the attempt is given up, and nothing of it is left.
@@ -166,7 +177,7 @@ impl Stack {
             for message in messages {
                 if let Err(error) = state.endpoint.send(now, id, message) {
                     state.endpoint.abort(now, id, "");
-                    return Err(AssociationError::Message(error.to_string()).into());
+                    return Err(AssociationError::from(error).into());
                 }
             }
             let signals = state.insert(now, id, Progress::Connecting, peer);
@@ -184,11 +195,15 @@ impl Stack {
     /// peers assume. Returns the address as it was bound. Has to be called within the tokio runtime of the stack.
     ///
     /// # Errors
-    /// If the address cannot be bound, or is one too many.
+    /// Returns an error if the address cannot be bound or is one too many, if the stack has stopped, or outside a tokio runtime.
     pub fn add_local_address(&self, addr: SocketAddr) -> Result<SocketAddr, BindError> {
+        environment::in_runtime()?;
         let shared = &self.handle.shared;
         let now = shared.now();
         let mut state = shared.lock();
+        if let Some(why) = &state.stopped {
+            return Err(BindError::StackStopped(why.clone()));
+        }
         let port = state.local.first().map_or(0, SocketAddr::port);
         let addr = interface::canonical(addr);
         let addr = SocketAddr::new(addr.ip(), if addr.port() == 0 { port } else { addr.port() });
@@ -250,7 +265,7 @@ impl Stack {
     /// is left as it is: the last one stays.
     ///
     /// # Errors
-    /// Returns an error if the system cannot report changes, or on a node of a simulation.
+    /// Returns an error if the system cannot report changes, on a node of a simulation, or outside a tokio runtime.
     ///
     /// # Examples
     ///
@@ -361,6 +376,9 @@ impl Stack {
 
 impl Listener {
     /// Binds the sockets and listens, within a tokio runtime.
+    ///
+    /// # Errors
+    /// As [`Stack::bind`].
     pub fn bind(config: StackConfig) -> Result<Self, BindError> {
         Ok(Listener {
             stack: Stack::start(config, true)?,
@@ -387,7 +405,7 @@ impl Listener {
             incoming.as_mut().enable();
             {
                 let mut state = shared.lock();
-                while let Some(id) = state.incoming.pop_front() {
+                while let Some(id) = state.next_incoming() {
                     if let Some(slot) = state.slots.get(&id) {
                         let signals = slot.signals.clone();
                         return Ok(Association::new(&mut state, shared.clone(), id, signals));

@@ -30,7 +30,9 @@ pub struct Statistics {
     shared: Arc<Shared>,
     id: AssocId,
     signals: Arc<Signals>,
-    interval: Interval,
+    period: Duration,
+    /// From the first poll on, which is within a runtime.
+    interval: Option<Interval>,
     end: Option<Wait>,
     is_over: bool,
 }
@@ -38,20 +40,19 @@ pub struct Statistics {
 impl std::fmt::Debug for Statistics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Statistics")
-            .field("interval", &self.interval.period())
+            .field("period", &self.period)
             .finish_non_exhaustive()
     }
 }
 
 impl Statistics {
     pub(crate) fn new(shared: Arc<Shared>, id: AssocId, signals: Arc<Signals>, period: Duration) -> Self {
-        let mut interval = tokio::time::interval(period.max(Duration::from_millis(1)));
-        interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
         Statistics {
             shared,
             id,
             signals,
-            interval,
+            period: period.max(Duration::from_millis(1)),
+            interval: None,
             end: None,
             is_over: false,
         }
@@ -75,7 +76,12 @@ impl Statistics {
                 self.is_over = true;
                 return Poll::Ready(snapshot);
             }
-            if self.interval.poll_tick(cx).is_ready() {
+            let interval = self.interval.get_or_insert_with(|| {
+                let mut interval = tokio::time::interval(self.period);
+                interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
+                interval
+            });
+            if interval.poll_tick(cx).is_ready() {
                 return Poll::Ready(snapshot);
             }
             let end = self.end.get_or_insert_with(|| {

@@ -30,9 +30,10 @@ const MESSAGE_BYTES: usize = 16 * 1024;
 /// peer sends on more streams than it has opened calls [`Association::recv`] as well.
 ///
 /// # Restart of the peer
-/// A peer that has lost its state and starts again (RFC 9260 §5.2.4 A) continues the association, but not the bytes of a stream. Reading and
-/// writing then fail with `ConnectionReset`, and what had arrived and was not read is discarded. The stream can be dropped and opened again:
-/// it then begins with the first byte after the restart.
+/// A peer that has lost its state and starts again (RFC 9260 §5.2.4 A) does not continue the bytes of a stream. Reading returns what had arrived,
+/// then it fails with `ConnectionReset`, as writing does. If the association continues
+/// ([`StackConfig::continue_after_restart`](crate::StackConfig::continue_after_restart)), what had arrived and was not read is discarded, and
+/// the stream can be dropped and opened again: it then begins with the first byte after the restart.
 ///
 /// # Cancel safety
 /// A read or a write that is dropped before it is ready has read or written nothing.
@@ -208,7 +209,9 @@ impl Drop for Stream {
 impl From<AssociationError> for io::Error {
     fn from(error: AssociationError) -> Self {
         let kind = match &error {
-            AssociationError::Closed(CloseReason::AbortedByPeer { .. }) => io::ErrorKind::ConnectionReset,
+            AssociationError::Closed(CloseReason::AbortedByPeer { .. } | CloseReason::PeerRestarted) => {
+                io::ErrorKind::ConnectionReset
+            }
             AssociationError::Closed(
                 CloseReason::PeerUnreachable | CloseReason::DataUnanswered | CloseReason::HandshakeTimeout,
             ) => io::ErrorKind::TimedOut,
@@ -217,7 +220,7 @@ impl From<AssociationError> for io::Error {
             }
             AssociationError::Closed(_) | AssociationError::StackStopped(_) => io::ErrorKind::ConnectionAborted,
             AssociationError::ShuttingDown => io::ErrorKind::BrokenPipe,
-            AssociationError::Message(_) => io::ErrorKind::InvalidInput,
+            AssociationError::Message(_) | AssociationError::MessageTooLong { .. } => io::ErrorKind::InvalidInput,
             AssociationError::Undelivered(_) | AssociationError::PeerRestarted => io::ErrorKind::ConnectionReset,
             AssociationError::StreamInUse(_) => io::ErrorKind::AlreadyExists,
         };

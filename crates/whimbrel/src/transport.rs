@@ -159,15 +159,38 @@ pub trait Socket: Debug + Send + Sync + 'static {
         Box::pin(std::future::pending())
     }
 
-    /// Discards what comes from these sources from now on, and from no other, before it is received. Default: does nothing.
-    fn discard_from(&self, sources: &[SocketAddr]) {
-        let _ = sources;
+    /// Discards these datagrams from now on, and no others, before they are received. Default: does nothing.
+    fn discard(&self, unwanted: &Unwanted<'_>) {
+        let _ = unwanted;
     }
 
     /// Returns the bytes that the receive buffer and the send buffer have. Default: unknown.
     fn buffers(&self) -> Option<(usize, usize)> {
         None
     }
+}
+
+/// Datagrams that a socket need not receive. The stack would discard them; that costs less processor time before they are received.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Unwanted<'a> {
+    /// All from these sources.
+    pub sources: &'a [SocketAddr],
+    /// Those whose Verification Tag (bytes 4 to 7) is none of these, by the type of their first chunk (byte 12). Datagrams that are too short for
+    /// that belong to them.
+    pub strangers: Option<Strangers<'a>>,
+}
+
+/// Packets that belong to no association.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Strangers<'a> {
+    /// The tags of associations.
+    pub tags: &'a [u32],
+    /// Whether seven of eight INITs are unwanted.
+    pub init: bool,
+    /// Whether seven of eight packets that begin with COOKIE ECHO or AUTH are unwanted.
+    pub cookie_echo: bool,
+    /// Whether all others are unwanted: they would be answered with an ABORT (RFC 9260 §8.4).
+    pub out_of_the_blue: bool,
 }
 
 /// A received datagram, or several of equal length from one source, in one buffer.

@@ -15,10 +15,10 @@ use whimbrel_proto::Ecn;
 use crate::StackConfig;
 use crate::egress::Egress;
 #[cfg(target_os = "linux")]
-use crate::flood;
+use crate::filter;
 use crate::interface;
 use crate::mtu::{self, Fragmenting};
-use crate::transport::{Arrival, BATCH, Datagrams, Report, Socket, Transport, Trouble};
+use crate::transport::{Arrival, BATCH, Datagrams, Report, Socket, Transport, Trouble, Unwanted};
 
 /// UDP sockets of the operating system (RFC 6951), one for each local address: the transport of a stack whose configuration names no other.
 ///
@@ -173,12 +173,12 @@ impl Socket for UdpSocket {
 
     /// Lets the system discard their packets. Where it cannot, the packets arrive.
     #[cfg(target_os = "linux")]
-    fn discard_from(&self, sources: &[SocketAddr]) {
+    fn discard(&self, unwanted: &Unwanted<'_>) {
         let socket = socket2::SockRef::from(&self.io);
-        let _ = if sources.is_empty() {
+        let _ = if *unwanted == Unwanted::default() {
             socket.detach_filter()
         } else {
-            socket.attach_filter(&flood::program(sources.iter().copied()))
+            socket.attach_filter(&filter::program(unwanted))
         };
     }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use crate::environment;
 use crate::interface;
 use crate::netlink::Signal;
 
@@ -53,8 +54,9 @@ impl AddressWatch {
     /// Begins to watch, within a tokio runtime.
     ///
     /// # Errors
-    /// Returns an error where the system cannot report changes: on systems other than Linux.
+    /// Returns an error where the system cannot report changes, on systems other than Linux, and outside a tokio runtime.
     pub fn new() -> io::Result<Self> {
+        environment::in_runtime().map_err(io::Error::other)?;
         // The signal first: what changes between the two is then seen twice, and not missed.
         let signal = Signal::of_addresses()?;
         Ok(AddressWatch {

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 use raw::Raw;
 use tokio::time::timeout;
 use whimbrel::{
-    Association, AssociationConfig, AssociationError, CloseReason, ConnectError, Listener, Message, Span, Stack,
-    StackConfig,
+    Association, AssociationConfig, CloseReason, ConnectError, Listener, Message, Span, Stack, StackConfig,
 };
 use whimbrel_wire::Chunk;
 
@@ -87,33 +86,134 @@ async fn silent_handshakes_from_one_socket_do_not_lock_others_out() {
 }
 
 #[tokio::test]
+async fn every_client_that_is_connected_is_accepted() {
+    const BACKLOG: usize = 3;
+    const CLIENTS: u8 = 12;
+    let listener = Listener::bind(StackConfig {
+        backlog: BACKLOG,
+        ..config()
+    })
+    .unwrap();
+    let server = place(&listener);
+    let mut clients = tokio::task::JoinSet::new();
+    for number in 0..CLIENTS {
+        clients.spawn(async move {
+            let stack = Stack::bind(StackConfig {
+                association: AssociationConfig {
+                    rto_initial: Some(Span::from_millis(200)),
+                    rto_min: Span::from_millis(100),
+                    ..config().association
+                },
+                ..config()
+            })
+            .unwrap();
+            let to = [server.0];
+            let connecting = stack.connect(&to, server.1);
+            let association = timeout(PATIENCE, connecting).await.unwrap().unwrap();
+            // A client that thinks before it speaks.
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            association.send(Message::new(0, vec![number])).await.unwrap();
+            association.shutdown().await.unwrap();
+            number
+        });
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(
+        listener.stack().associations(),
+        BACKLOG,
+        "no more before any is accepted"
+    );
+    let (stack, mut messages) = serve(listener);
+    for _ in 0..CLIENTS {
+        assert_eq!(timeout(PATIENCE, messages.recv()).await.unwrap(), Some(1));
+    }
+    let mut served = Vec::new();
+    while let Some(number) = timeout(PATIENCE, clients.join_next()).await.unwrap() {
+        served.push(number.unwrap());
+    }
+    served.sort_unstable();
+    assert_eq!(served, (0..CLIENTS).collect::<Vec<_>>());
+    assert!(
+        stack
+            .discarded()
+            .iter()
+            .any(|(reason, _)| *reason == whimbrel::Discard::Limit)
+    );
+}
+
+/// Silent peers fill the backlog. They keep nothing from those that come later once the program accepts.
+#[tokio::test]
 async fn a_full_backlog_of_silent_associations_lets_others_through() {
     let listener = Listener::bind(StackConfig { backlog: 8, ..config() }).unwrap();
     let server = place(&listener);
     by_hand(move || {
         let raw = Raw::new("127.0.0.1", server.0, server.1).unwrap();
-        for port in 1..=50 {
+        for port in 1..=8 {
             assert!(raw.open(port).unwrap().is_some());
         }
     })
     .await;
-    let stack = Stack::bind(config()).unwrap();
-    let good = stack
-        .connect_and_send(&[server.0], server.1, [Message::new(0, "hello")])
-        .await
-        .unwrap();
-    good.flush().await.unwrap();
-    assert!(listener.stack().associations() <= 8);
-    let mut accepted = Vec::new();
-    let found = loop {
-        let association = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
-        if let Ok(Ok(Some(message))) = timeout(Duration::from_millis(50), association.recv()).await {
-            break message.data;
-        }
-        accepted.push(association);
-    };
-    assert_eq!(found, b"hello");
-    assert!(accepted.len() < 8);
+    let hello = tokio::spawn(async move {
+        let good = client(server).await;
+        good.send(Message::new(0, "hello")).await.unwrap();
+        good
+    });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!hello.is_finished(), "there is no place");
+    let (stack, mut messages) = serve(listener);
+    assert_eq!(timeout(PATIENCE, messages.recv()).await.unwrap(), Some(5));
+    assert_eq!(stack.associations(), 9);
+    hello.await.unwrap();
+}
+
+/// A place in the backlog is free again when the association in it has ended.
+#[tokio::test]
+async fn an_association_that_ends_in_the_backlog_gives_its_place_back() {
+    let listener = Listener::bind(StackConfig { backlog: 1, ..config() }).unwrap();
+    let server = place(&listener);
+    for _ in 0..5 {
+        client(server).await.abort("changed its mind");
+    }
+    let last = client(server).await;
+    last.send(Message::new(0, "the last one")).await.unwrap();
+    let accepted = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+    assert_eq!(accepted.recv().await.unwrap().unwrap().data, b"the last one");
+}
+
+/// Without a listener a handshake is refused, instead of an association that was established.
+#[tokio::test]
+async fn a_stack_whose_listener_is_dropped_refuses_associations() {
+    let listener = Listener::bind(config()).unwrap();
+    let server = place(&listener);
+    let before = client(server).await;
+    let accepted = listener.accept().await.unwrap();
+    let stack = listener.stack().clone();
+    drop(listener);
+    let other = Stack::bind(config()).unwrap();
+    let late = timeout(PATIENCE, other.connect(&[server.0], server.1)).await.unwrap();
+    assert!(matches!(late, Err(ConnectError::Refused(_))), "{late:?}");
+    assert_eq!(stack.associations(), 1);
+    before.send(Message::new(0, "still there")).await.unwrap();
+    assert_eq!(accepted.recv().await.unwrap().unwrap().data, b"still there");
+}
+
+/// What this end sends and the peer acknowledges counts like a message of the peer.
+#[tokio::test]
+async fn a_peer_that_only_listens_is_not_aborted() {
+    let listener = Listener::bind(StackConfig {
+        first_message_timeout: Some(Span::from_millis(400)),
+        ..config()
+    })
+    .unwrap();
+    let server = place(&listener);
+    let subscriber = client(server).await;
+    let publisher = listener.accept().await.unwrap();
+    for tick in 0..10 {
+        publisher.send(Message::new(0, vec![tick])).await.unwrap();
+        let heard = timeout(PATIENCE, subscriber.recv()).await.unwrap().unwrap().unwrap();
+        assert_eq!(heard.data, [tick]);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 #[tokio::test]
@@ -131,7 +231,7 @@ async fn associations_without_a_message_end_in_time() {
         reason,
         CloseReason::AbortedByPeer {
             cause: Some(4),
-            reason: String::new()
+            reason: "no message in time".to_owned()
         }
     );
     // Only the one with a message is left to be accepted.
@@ -268,6 +368,57 @@ async fn a_flood_from_one_socket_is_discarded_before_it_is_received() {
     assert!(opened.is_some());
 }
 
+/// Each packet has another source, so that no budget of an address is used up. What belongs to no association does not reach the stack; an
+/// association goes on, and another one can be opened.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_flood_from_forged_sources_is_discarded_before_it_is_received() {
+    let listener = Listener::bind(config()).unwrap();
+    let server = place(&listener);
+    let (stack, mut messages) = serve(listener);
+    let before = client(server).await;
+    let shutdown = Chunk::Shutdown {
+        cumulative_tsn_ack: whimbrel_wire::Tsn(1),
+    };
+    let abort = Chunk::Abort {
+        tag_reflected: false,
+        causes: whimbrel_wire::Causes::default(),
+    };
+    let packets = [shutdown, abort].map(|chunk| raw::packet((9, server.1), 99, &[chunk]));
+    let truncated = packets[0][..10].to_vec();
+    let packets = [packets[0].clone(), packets[1].clone(), truncated];
+    let start = Instant::now();
+    let flood = tokio::task::spawn_blocking(move || {
+        let forger = raw::Forger::new(server.0).unwrap();
+        for number in 0..60_000_u32 {
+            forger.send(number, &packets[number as usize % 3]);
+            if number % 50 == 49 {
+                // Within the socket buffer of the server.
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let during = client(server).await;
+    for association in [&before, &during] {
+        association.send(Message::new(0, "hello")).await.unwrap();
+        assert_eq!(timeout(PATIENCE, messages.recv()).await.unwrap(), Some(5));
+    }
+    assert!(!flood.is_finished(), "too early");
+    flood.await.unwrap();
+    let discarded: u64 = stack.discarded().iter().map(|(_, count)| count).sum();
+    // The flood is let through until it is recognised, which may be once a second.
+    let limit = 6000 * (1 + start.elapsed().as_secs());
+    assert!((2000..limit).contains(&discarded), "{discarded} of 60000");
+    // Afterwards a packet that is out of the blue is answered again.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    let other = Stack::bind(config()).unwrap();
+    let refused = timeout(PATIENCE, other.connect(&[server.0], server.1 ^ 1))
+        .await
+        .unwrap();
+    assert!(matches!(refused, Err(ConnectError::Refused(_))), "{refused:?}");
+}
+
 // [9260:8.4-3, 8.4-4]
 #[tokio::test]
 async fn the_wrong_sctp_port_is_refused_at_once() {
@@ -312,25 +463,31 @@ async fn a_shared_udp_port_leaves_other_sctp_ports_unanswered() {
 #[tokio::test]
 async fn an_association_that_ends_unaccepted_leaves_no_memory_behind() {
     let listener = Listener::bind(StackConfig {
-        backlog: 0,
         first_message_timeout: None,
         ..config()
     })
     .unwrap();
     let server = place(&listener);
+    let stack = listener.stack().clone();
+    let mut clients = Vec::new();
     for _ in 0..20 {
-        let stack = Stack::bind(config()).unwrap();
-        let message = Message::new(0, vec![1; 1000]);
-        match stack.connect_and_send(&[server.0], server.1, [message]).await {
-            Ok(refused) => {
-                timeout(PATIENCE, refused.closed()).await.unwrap();
-            }
-            Err(ConnectError::Closed(AssociationError::Closed(CloseReason::AbortedByPeer { .. }))) => {}
-            Err(other) => panic!("{other:?}"),
-        }
+        let client = client(server).await;
+        client.send(Message::new(0, vec![1; 1000])).await.unwrap();
+        client.flush().await.unwrap();
+        clients.push(client);
     }
-    assert_eq!(
-        (listener.stack().associations(), listener.stack().receive_memory()),
-        (0, 0)
-    );
+    assert_eq!(stack.associations(), 20);
+    assert!(stack.receive_memory() >= 20_000);
+    drop(listener);
+    for client in clients {
+        timeout(PATIENCE, client.closed()).await.unwrap();
+    }
+    timeout(PATIENCE, stack.wait_idle()).await.unwrap();
+    assert_eq!((stack.associations(), stack.receive_memory()), (0, 0));
+}
+
+#[tokio::test]
+async fn a_backlog_of_nothing_is_an_error() {
+    let outcome = Listener::bind(StackConfig { backlog: 0, ..config() });
+    assert!(outcome.is_err_and(|error| error.to_string().contains("backlog = 0: allowed is at least 1")));
 }

@@ -57,6 +57,8 @@ fn listener() -> Result<Listener, Failure> {
     Ok(Listener::bind(StackConfig {
         port: PORT,
         local: vec!["0.0.0.0:9899".parse()?],
+        // Only programs with fixed ports restart.
+        continue_after_restart: true,
         ..config()
     })?)
 }
@@ -457,7 +459,54 @@ fn the_listener_s_end_is_seen_as_an_end_in_good_order() {
     assert_eq!(notes.take(), [Ok::<_, AssociationError>(None)]);
 }
 
-/// A program that starts again with these ports restarts its association.
+/// Tasks that cannot move between threads run in simulated time as well, and end with their node.
+#[test]
+fn spawn_local_runs_tasks_of_a_node() {
+    let notes = Notes::new();
+    let mut simulation = Simulation::new(&two_links(0.0), 7);
+    let server = simulation.addrs("b", 9899);
+    simulation.node("b", || {
+        let greeting = std::rc::Rc::new(std::cell::RefCell::new(0_u8));
+        async move {
+            let listener = listener()?;
+            loop {
+                let (association, greeting) = (listener.accept().await?, greeting.clone());
+                tokio::task::spawn_local(async move {
+                    *greeting.borrow_mut() += 1;
+                    sleep(Duration::from_secs(1)).await;
+                    let number = *greeting.borrow();
+                    association.send(Message::new(0, vec![number])).await?;
+                    association.shutdown().await
+                });
+            }
+            #[allow(unreachable_code, reason = "gives the type")]
+            Ok::<(), Failure>(())
+        }
+    });
+    let seen = notes.clone();
+    simulation.client("a", move || {
+        let (server, seen) = (server.clone(), seen.clone());
+        async move {
+            let start = Instant::now();
+            let both = [0, 1].map(|_| {
+                let server = server.clone();
+                tokio::task::spawn_local(async move {
+                    let association = Stack::bind(config())?.connect(&server, PORT).await?;
+                    let message = association.recv().await?.ok_or("no greeting")?;
+                    Ok::<_, Failure>(message.data)
+                })
+            });
+            for task in both {
+                seen.add((task.await??, start.elapsed() > Duration::from_secs(1)));
+            }
+            Ok::<(), Failure>(())
+        }
+    });
+    simulation.run().unwrap();
+    assert_eq!(notes.take(), [(vec![2], true), (vec![2], true)]);
+}
+
+/// A program that starts again with these ports restarts its association, if that may continue.
 fn fixed_ports() -> StackConfig {
     StackConfig {
         port: 77,

@@ -116,7 +116,7 @@ impl From<AssociationError> for Failure {
 
 fn code_of(error: &AssociationError) -> u8 {
     match error {
-        AssociationError::Closed(CloseReason::AbortedByPeer { .. }) => 6,
+        AssociationError::Closed(CloseReason::AbortedByPeer { .. } | CloseReason::PeerRestarted) => 6,
         AssociationError::Closed(CloseReason::Refused { .. } | CloseReason::KeyRequired) => 3,
         AssociationError::Closed(
             CloseReason::HandshakeTimeout

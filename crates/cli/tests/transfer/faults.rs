@@ -156,7 +156,26 @@ fn a_file_arrives_while_the_system_clock_is_set_forward_and_back() {
 #[test]
 fn a_file_arrives_over_the_other_path_when_one_becomes_a_black_hole() {
     let hole = "schedule = [{ at = \"500 ms\", up = false }]";
-    arrives_through(&[hole, ""], 52, 6_000_000);
+    let report = arrives_through(&[hole, ""], 52, 6_000_000);
+    let ([hole, other], lost) = carried(&report);
+    // The link that was cut was in use until then, and data that was on it arrived by the other one.
+    assert!((300_000..2_000_000).contains(&hole), "{report:#}");
+    assert!(lost > 0, "{report:#}");
+    assert!(hole + other > 6_000_000 && other > 3_500_000, "{report:#}");
+}
+
+/// Bytes that two links have carried towards the receiver, and the packets that the first one has lost because it was down.
+fn carried(report: &Value) -> ([u64; 2], u64) {
+    let of = |name: &str| {
+        let mut links = report["links"].as_array().unwrap().iter();
+        links
+            .find(|link| link["name"] == name && link["from"] == "sender")
+            .unwrap()
+    };
+    let bytes = ["link-0", "link-1"].map(|name| of(name)["bytes"].as_u64().unwrap());
+    let drops = of("link-0")["drops"].as_object().unwrap();
+    let down = drops.iter().find(|(cause, _)| cause.contains("down"));
+    (bytes, down.map_or(0, |(_, count)| count.as_u64().unwrap()))
 }
 
 #[test]
@@ -167,7 +186,7 @@ fn a_server_goes_on_sending_over_the_other_path_when_one_becomes_a_black_hole() 
     let mut server = Process::start(server.stdout(Stdio::null()));
     let hole = "schedule = [{ at = \"1 s\", up = false }]";
     let senders = "127.54.1.1,127.54.1.2";
-    let (_emulator, to) = Emulator::start(dir.path(), &[hole, ""], &server.listening(), senders);
+    let (emulator, to) = Emulator::start(dir.path(), &[hole, ""], &server.listening(), senders);
     let mut client = Command::new(WHIMBREL);
     client.args([
         "perf",
@@ -189,6 +208,19 @@ fn a_server_goes_on_sending_over_the_other_path_when_one_becomes_a_black_hole() 
     let bytes: u64 = intervals.map(|interval| interval["bytes"].as_u64().unwrap()).sum();
     // The other link carries 2.5 MB/s.
     assert!(bytes > 1_500_000, "{report:#}");
+    // The server has sent on the link that was cut.
+    let emulation = emulator.end();
+    let links = emulation["links"].as_array().unwrap().iter();
+    let cut: Vec<_> = links
+        .filter(|link| link["name"] == "link-0" && link["from"] == "receiver")
+        .collect();
+    assert!(
+        cut.len() == 1 && cut[0]["bytes"].as_u64() > Some(300_000),
+        "{emulation:#}"
+    );
+    let lost = cut[0]["drops"].as_object().unwrap().iter();
+    let lost: Vec<_> = lost.filter(|(cause, _)| cause.contains("down")).collect();
+    assert!(lost.iter().any(|(_, count)| count.as_u64() > Some(0)), "{emulation:#}");
 }
 
 #[test]

@@ -15,6 +15,7 @@ mod paths;
 mod peer;
 mod recording;
 mod relay;
+mod restarts;
 mod shutdown;
 
 use std::net::SocketAddr;

@@ -48,11 +48,22 @@ impl Association {
         (size > self.config.recv_buffer).then_some(size)
     }
 
+    /// Returns the length in bytes of the longest message that can be sent.
+    pub fn longest_message(&self) -> usize {
+        self.config.max_message.unwrap_or(self.config.send_buffer) as usize
+    }
+
     /// Returns whether the send buffer has room for a message of `len` bytes. In the grown part of the buffer, messages
     /// and chunks are also charged for their overhead.
     pub(super) fn has_send_room(&self, len: usize) -> bool {
         let held = self.buffered_send();
         if held + len <= self.config.send_buffer as usize {
+            return true;
+        }
+        // A long message would wait without end while others fill the buffer with short ones, or if it is longer than the buffer. Its bytes are
+        // not copied.
+        let is_long = len > self.config.send_buffer as usize / 4;
+        if self.config.max_message.is_some() && is_long && held <= self.send_limit() {
             return true;
         }
         self.tuning.as_ref().is_some_and(|tuning| {

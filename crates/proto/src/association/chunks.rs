@@ -10,7 +10,6 @@ use whimbrel_wire::{
 use super::components::Answers;
 use super::{Association, Context, Outgoing, State};
 use crate::PathId;
-use crate::config::NEVER;
 use crate::endpoint::{Reply, ReplyChunk};
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};
@@ -302,8 +301,8 @@ impl Association {
         }
         receiver.on_packet_end(ctx.now, from.0);
         let has_message = receiver.has_message();
-        if has_message && self.ends.accepted {
-            self.timers.t1 = NEVER;
+        if has_message {
+            self.note_use();
         }
         if has_message && !self.user.notices.data_ready {
             self.user.notices.data_ready = true;

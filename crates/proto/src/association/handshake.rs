@@ -576,6 +576,12 @@ impl Association {
         self.send_cookie_ack(ctx, meta);
     }
 
+    /// Ends the association instead: the peer has lost its state, and its new association is not this one.
+    pub(crate) fn end_by_restart(&mut self, ctx: &mut Context<'_>) {
+        self.give_up_messages(SendFailureCause::Restarted, self.ends.local_initial_tsn);
+        self.close(ctx, CloseReason::PeerRestarted);
+    }
+
     /// Refuses a restart while waiting for SHUTDOWN COMPLETE (RFC 9260 §5.2.4 A).
     // [9260:5.2.4-6]
     pub(crate) fn refuse_restart_while_shutting_down(&mut self) {

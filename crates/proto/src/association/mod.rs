@@ -282,11 +282,6 @@ impl Association {
         self.sender.queue.bytes() + self.sender.outstanding.data_held() as usize
     }
 
-    /// Returns the configured size of the send buffer in bytes; no message may be longer. Tuning may make the buffer larger.
-    pub fn send_buffer(&self) -> u32 {
-        self.config.send_buffer
-    }
-
     /// Returns the sender's view of the peer's receive window (rwnd) in bytes.
     pub fn peer_rwnd(&self) -> u32 {
         self.sender.peer_rwnd

@@ -158,7 +158,11 @@ impl Association {
             SackOutcome::Impossible => return self.on_impossible_sack(ctx),
         };
         self.user.stats.sacks_received += 1;
-        self.user.stats.data_bytes_acked += held_before - self.sender.outstanding.data_held();
+        let acknowledged = held_before - self.sender.outstanding.data_held();
+        self.user.stats.data_bytes_acked += acknowledged;
+        if acknowledged > 0 {
+            self.note_use();
+        }
         // Whatever a SACK acknowledges, it shows that the peer can be reached.
         if newly_acked {
             // RFC 9260 §8.1

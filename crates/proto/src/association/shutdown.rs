@@ -20,6 +20,7 @@ impl Association {
             State::CookieWait | State::CookieEchoed => self.user.notices.shutdown_wanted = true,
             State::Established => {
                 self.set_state(ctx, State::ShutdownPending);
+                self.guard_shutdown(ctx.now);
                 self.advance_shutdown(ctx);
             }
             // RFC 9260 §9.2: in SHUTDOWN-RECEIVED the request is ignored; elsewhere it has been made already.
@@ -44,8 +45,7 @@ impl Association {
         match self.state {
             State::ShutdownPending => {
                 self.set_state(ctx, State::ShutdownSent);
-                let guard = self.config.shutdown_guard.unwrap_or(self.config.rto_max * 5);
-                self.timers.t5_shutdown_guard = ctx.now + guard;
+                self.guard_shutdown(ctx.now);
                 // All data is acknowledged, so a primary path that has failed since need not be tried again.
                 let path = self.control_path(self.choice.sending, false, Path::is_open);
                 let path = path.unwrap_or(self.choice.sending);
@@ -57,6 +57,33 @@ impl Association {
                 self.begin_shutdown_exchange(ctx.now, path, Outgoing::ShutdownAck);
             }
             _ => {}
+        }
+    }
+
+    /// Starts T5-shutdown-guard, and notes how far the data is.
+    fn guard_shutdown(&mut self, now: Time) {
+        let guard = self.config.shutdown_guard.unwrap_or(self.config.rto_max * 5);
+        self.timers.t5_shutdown_guard = now + guard;
+        self.timers.guarded_progress = self.data_progress();
+    }
+
+    /// Returns a number that grows whenever the peer acknowledges data or the user reads some, while nothing new is sent.
+    fn data_progress(&self) -> u64 {
+        let unacknowledged = self.buffered_send() as u64;
+        self.user.stats.bytes_delivered.wrapping_sub(unacknowledged)
+    }
+
+    /// T5-shutdown-guard expired. While data is left to be sent, the peer may take its time (RFC 9260 §6.1 A), unless this end blocks the peer:
+    /// where both users shut down with full buffers and neither reads, nothing would ever end it.
+    pub(super) fn on_shutdown_guard(&mut self, ctx: &mut Context<'_>) {
+        self.trace_timer(ctx, TimerKind::T5ShutdownGuard, None);
+        let receiver = self.receiving.receiver.as_ref();
+        let is_blocking = receiver.is_some_and(|receiver| receiver.advertised_window() < u32::from(self.config.mtu));
+        let has_progressed = self.timers.guarded_progress != self.data_progress();
+        if self.state == State::ShutdownPending && (has_progressed || !is_blocking) {
+            self.guard_shutdown(ctx.now);
+        } else {
+            self.abort_with(ctx, &[], CloseReason::ShutdownTimeout);
         }
     }
 
@@ -125,6 +152,8 @@ impl Association {
             State::Established | State::ShutdownPending => {
                 self.choice.shutdown_path = reply_path;
                 self.set_state(ctx, State::ShutdownReceived);
+                // The peer guards the shutdown from here on.
+                self.timers.t5_shutdown_guard = NEVER;
                 self.user.events.push_back(Event::PeerShutdown);
                 // A SHUTDOWN that a SACK has overtaken acknowledges nothing, but is still valid.
                 let acknowledged = self.on_cumulative_ack(ctx, cumulative_tsn_ack);
@@ -171,15 +200,13 @@ impl Association {
     /// Handles ABORT. `reflected`: the peer has no such association (RFC 9260 §8.4 rule 8).
     // [9260:9.1-4, 9.1-6, 9.1-7, 3.3.7-4]
     pub(crate) fn on_abort(&mut self, ctx: &mut Context<'_>, reflected: bool, causes: Causes<'_>) {
-        let first = causes.iter().find_map(Result::ok);
-        let cause = first.as_ref().map(Cause::code);
-        let reason = match first {
-            Some(Cause::UserInitiatedAbort(text)) => {
-                // The reason comes from the network, so only its beginning is kept.
-                String::from_utf8_lossy(&text[..text.len().min(256)]).into_owned()
-            }
-            _ => String::new(),
-        };
+        let cause = causes.iter().find_map(Result::ok).map(|first| first.code());
+        let text = causes.iter().find_map(|cause| match cause {
+            // The reason comes from the network, so only its beginning is kept.
+            Ok(Cause::UserInitiatedAbort(text)) => Some(&text[..text.len().min(256)]),
+            _ => None,
+        });
+        let reason = String::from_utf8_lossy(text.unwrap_or_default()).into_owned();
         if self.state == State::CookieWait {
             self.close(ctx, CloseReason::Refused { cause });
         } else if self.state == State::ShutdownAckSent && reflected {
@@ -210,11 +237,12 @@ impl Association {
         self.abort_with(ctx, &causes, CloseReason::OverLimit("a message is too long"));
     }
 
-    /// Aborts the association to free resources: ABORT with the cause Out of Resource (RFC 9260 §3.3.10.4). Unread data
-    /// is dropped.
+    /// Aborts the association to free resources: ABORT with the cause Out of Resource (RFC 9260 §3.3.10.4), and the limit as the reason of a
+    /// User-Initiated Abort. Unread data is dropped.
     pub(crate) fn abort_for_resources(&mut self, ctx: &mut Context<'_>, limit: &'static str) {
         let mut causes = Vec::new();
         Cause::OutOfResource.emit(&mut causes);
+        Cause::UserInitiatedAbort(limit.as_bytes()).emit(&mut causes);
         self.receiving.receiver = None;
         self.receiving.before_restart = None;
         self.abort_with(ctx, &causes, CloseReason::OverLimit(limit));

@@ -25,6 +25,8 @@ pub(crate) struct Timers {
     /// T4-rto: waiting for an ASCONF-ACK (RFC 5061 §5.1.1).
     pub(crate) t4: Time,
     pub(crate) t5_shutdown_guard: Time,
+    /// How far the data was when T5-shutdown-guard was started.
+    pub(super) guarded_progress: u64,
     pub(crate) zero_window_probe: Time,
     pub(crate) autoclose: Time,
     /// The path policy asked to be called.
@@ -44,6 +46,7 @@ impl Default for Timers {
             t2_shutdown: NEVER,
             t4: NEVER,
             t5_shutdown_guard: NEVER,
+            guarded_progress: 0,
             zero_window_probe: NEVER,
             autoclose: NEVER,
             policy: NEVER,
@@ -131,8 +134,7 @@ impl Association {
             self.on_t4(ctx);
         }
         if self.timers.t5_shutdown_guard <= ctx.now {
-            self.trace_timer(ctx, TimerKind::T5ShutdownGuard, None);
-            self.abort_with(ctx, &[], CloseReason::ShutdownTimeout);
+            self.on_shutdown_guard(ctx);
         }
         if self.timers.zero_window_probe <= ctx.now {
             self.trace_timer(ctx, TimerKind::ZeroWindowProbe, None);
@@ -171,10 +173,17 @@ impl Association {
         self.timers.t1 = deadline;
     }
 
-    /// Returns whether the association waits for the peer's first message with a deadline
+    /// Returns whether the association waits for the peer's first message, or its first acknowledgement of data, with a deadline
     /// ([`EndpointConfig::first_message_timeout`](crate::EndpointConfig::first_message_timeout)).
     pub fn is_silent(&self) -> bool {
         self.ends.accepted && self.timers.t1 != NEVER
+    }
+
+    /// A message has arrived, or the peer has acknowledged data: it is no handshake without a purpose.
+    pub(super) fn note_use(&mut self) {
+        if self.ends.accepted {
+            self.timers.t1 = NEVER;
+        }
     }
 
     pub(super) fn trace_timer(&self, ctx: &mut Context<'_>, timer: TimerKind, path: Option<PathId>) {

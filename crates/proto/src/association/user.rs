@@ -27,7 +27,7 @@ impl Association {
                 available: self.ends.outbound_streams,
             });
         }
-        let (len, limit) = (message.len(), self.config.send_buffer as usize);
+        let (len, limit) = (message.len(), self.longest_message());
         if len > limit {
             return Err(SendError::TooLong { len, limit });
         }

@@ -18,6 +18,15 @@ pub struct EndpointConfig {
     pub listen: bool,
     /// Settings of associations that peers open.
     pub association: SharedConfig,
+    /// Maximum number of associations that peers have opened and that the user has not taken yet ([`Endpoint::on_taken`]), at least 1. Beyond it,
+    /// COOKIE ECHO is discarded, and the peer sends it again (T1-cookie). Absent: no limit.
+    ///
+    /// [`Endpoint::on_taken`]: crate::Endpoint::on_taken
+    pub backlog: Option<usize>,
+    /// Whether an association continues if the peer lost its state and opens it again (RFC 9260 §5.2.4 A). Otherwise it ends with
+    /// [`CloseReason::PeerRestarted`](crate::CloseReason::PeerRestarted). The new one is accepted like that of any other peer if the endpoint
+    /// listens, and otherwise aborted.
+    pub continue_after_restart: bool,
     /// Valid.Cookie.Life: how long a state cookie issued by this endpoint is valid.
     pub valid_cookie_life: Span,
     /// Interval at which the key that signs state cookies is replaced. Cookies signed with the previous key remain
@@ -35,6 +44,9 @@ pub struct EndpointConfig {
     /// of an IPv6 prefix of 64 bits count as one. The address of the handshake is counted, because it is verified;
     /// further addresses that a peer lists are not.
     pub max_associations_per_address: usize,
+    /// Maximum rate, in packets per second from all addresses together, of INIT. As many COOKIE ECHO are processed, and a tenth of other packets
+    /// that belong to no association. Packets above it are discarded before their checksum is verified. Absent: no limit.
+    pub max_unassociated: Option<u32>,
     /// Maximum rate, in packets per second from one address, of packets that belong to no association: INIT, COOKIE
     /// ECHO and out-of-the-blue packets. Packets above it are discarded before an HMAC is computed or a reply is sent.
     /// An IPv6 prefix of 64 bits counts as one address. Absent: no limit.
@@ -68,11 +80,14 @@ impl Default for EndpointConfig {
             local_addrs: Vec::new(),
             listen: false,
             association: SharedConfig::default(),
+            backlog: None,
+            continue_after_restart: true,
             valid_cookie_life: Span::from_secs(60),
             cookie_key_life: Span::from_secs(3600),
             max_consumed_cookies: 1 << 18,
             max_associations: 65_536,
             max_associations_per_address: 65_536,
+            max_unassociated: None,
             max_unassociated_per_address: None,
             first_message_timeout: None,
             max_pending_replies: 1024,
@@ -124,6 +139,9 @@ impl EndpointConfig {
                     self.valid_cookie_life
                 ),
             ));
+        }
+        if self.backlog == Some(0) {
+            return Err(ConfigError::new("backlog", 0, "allowed is at least 1"));
         }
         if self.max_associations == 0 || self.max_associations > 1 << 24 {
             return Err(ConfigError::new(

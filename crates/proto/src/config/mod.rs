@@ -67,8 +67,9 @@ pub struct AssociationConfig {
     /// (1500 to 1 GiB) and the endpoint's memory for buffers. Absent, or not above `send_buffer`: the size is fixed.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub send_buffer_max: Option<u32>,
-    /// Maximum length in bytes of a received message, 1 to 4294967295. The association is aborted when the received parts exceed it.
-    /// Absent, or 4294967295: no limit.
+    /// Maximum length in bytes of a message, 1 to 4294967295. A longer one cannot be sent, and the association is aborted when the received
+    /// parts of one exceed it. Messages of more than a quarter of the send buffer may exceed the buffer, one at a time. Absent: `send_buffer` for
+    /// sent messages, which never exceed it then, and no limit for received ones.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub max_message: Option<u32>,
     /// Path MTU in bytes, which no IP packet exceeds. 512 to 65535.

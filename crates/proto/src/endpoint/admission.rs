@@ -57,6 +57,22 @@ impl Endpoint {
         }
     }
 
+    /// Returns whether the user takes another association.
+    pub(super) fn has_place_in_backlog(&self) -> bool {
+        self.config.backlog.is_none_or(|limit| self.backlog < limit)
+    }
+
+    /// The user has taken an association that a peer opened, or does not want it any more: another one may come. To be called once for each,
+    /// if [`EndpointConfig::backlog`](crate::EndpointConfig::backlog) is set.
+    pub fn on_taken(&mut self) {
+        self.backlog = self.backlog.saturating_sub(1);
+    }
+
+    /// Accepts no more associations of peers. Those that exist are kept.
+    pub fn stop_listening(&mut self) {
+        self.config.listen = false;
+    }
+
     /// Counts an association that a peer at `ip` has opened.
     pub(super) fn count_accepted(&mut self, id: AssocId, ip: IpAddr) {
         let holder = Holder::of(ip);

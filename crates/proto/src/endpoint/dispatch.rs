@@ -39,7 +39,7 @@ impl Endpoint {
         }
         match first {
             ChunkType::INIT | ChunkType::COOKIE_ECHO if !self.unassociated.admit(now, meta.remote.ip()) => {
-                return Err(Discard::Limit);
+                return Err(Discard::Flood);
             }
             ChunkType::INIT if header.verification_tag == 0 => return self.on_init(now, meta, packet),
             // RFC 9260 §12.3: silently discarded. This MUST takes precedence over §8.4 rule 8, a SHOULD, which requires
@@ -167,7 +167,7 @@ impl Endpoint {
             return Err(Discard::OutOfTheBlue);
         }
         if !self.unassociated.admit(now, meta.remote.ip()) {
-            return Err(Discard::Limit);
+            return Err(Discard::Flood);
         }
         let mut has_shutdown_ack = false;
         for chunk in packet.chunks() {

@@ -353,8 +353,11 @@ impl Endpoint {
             return Err(Discard::Limit);
         }
         let index = match existing {
-            Some(index) => self.on_cookie_for_known_peer(now, meta, index, &cookie)?,
-            None => self.accept(now, meta, packet, &cookie)?,
+            Some(index) => self.on_cookie_for_known_peer(now, meta, packet, index, &cookie)?,
+            None => {
+                let (config, local_addrs) = (self.accepted_config.clone(), self.local_addrs.clone());
+                self.accept(now, meta, packet, &cookie, config, local_addrs)?
+            }
         };
         if may_remember {
             self.consumed.insert(&cookie);
@@ -377,6 +380,8 @@ impl Endpoint {
         meta: PacketMeta,
         packet: &PacketView<'_>,
         cookie: &Cookie,
+        config: Arc<Resolved>,
+        local_addrs: Arc<[TransportAddr]>,
     ) -> Result<u32, Discard> {
         // The address to which the INIT ACK was sent: the only one that is verified.
         let ip = cookie
@@ -384,22 +389,24 @@ impl Endpoint {
             .as_slice()
             .first()
             .map_or(meta.remote.ip(), |addr| addr.ip());
+        if !self.config.listen {
+            // It has stopped since the INIT.
+            self.abort_cookie_echo(meta, packet, cookie, &config, Vec::new());
+            return Err(Discard::NotListening);
+        }
+        if !self.has_place_in_backlog() {
+            // The user takes associations more slowly than they come: the peer, which is not connected yet, sends its COOKIE ECHO again.
+            return Err(Discard::Limit);
+        }
         if !self.make_room(now, ip) {
-            let chunk = ReplyChunk::Abort {
-                reflected: false,
-                causes: out_of_resource().into(),
-            };
-            let agreement = cookie.auth.as_ref();
-            let agreement = agreement.filter(|_| Extensions(cookie.supports).has(Extensions::AUTH));
-            let signer = answer_signer(&self.accepted_config, agreement, ChunkType::ABORT);
-            self.signed_reply(meta, packet, cookie.peer_tag, chunk, signer);
+            self.abort_cookie_echo(meta, packet, cookie, &config, out_of_resource());
             return Err(Discard::Limit);
         }
         let id = self.table.next_id();
         let identity = Identity {
             id,
-            config: self.accepted_config.clone(),
-            local_addrs: self.local_addrs.clone(),
+            config,
+            local_addrs,
             local_port: cookie.local_port,
             peer_port: cookie.peer_port,
             truth: self.config.truth.clone(),
@@ -411,7 +418,27 @@ impl Endpoint {
         self.table.insert(association);
         self.count_accepted(id, ip);
         self.stats.accepted += 1;
+        self.backlog += 1;
         Ok(id.index)
+    }
+
+    /// Replies to a COOKIE ECHO with ABORT.
+    fn abort_cookie_echo(
+        &mut self,
+        meta: PacketMeta,
+        packet: &PacketView<'_>,
+        cookie: &Cookie,
+        config: &Resolved,
+        causes: Vec<u8>,
+    ) {
+        let agreement = cookie.auth.as_ref();
+        let agreement = agreement.filter(|_| Extensions(cookie.supports).has(Extensions::AUTH));
+        let signer = answer_signer(config, agreement, ChunkType::ABORT);
+        let chunk = ReplyChunk::Abort {
+            reflected: false,
+            causes: causes.into(),
+        };
+        self.signed_reply(meta, packet, cookie.peer_tag, chunk, signer);
     }
 
     /// Handles a cookie of a peer with an existing association (RFC 9260 §5.2.4, Table 12).
@@ -420,6 +447,7 @@ impl Endpoint {
         &mut self,
         now: Time,
         meta: PacketMeta,
+        packet: &PacketView<'_>,
         index: u32,
         cookie: &Cookie,
     ) -> Result<u32, Discard> {
@@ -442,11 +470,36 @@ impl Endpoint {
                 self.mark_ready(index);
                 return Err(Discard::Unexpected);
             }
+            if !self.config.continue_after_restart {
+                return self.replace(now, meta, packet, index, cookie);
+            }
             association.restart(context!(self, now), cookie, meta, random);
             return Ok(index);
         }
         // Case C, and every case that Table 12 does not list
         Err(Discard::Cookie)
+    }
+
+    /// Ends the association of a peer that has restarted, and accepts its new one.
+    fn replace(
+        &mut self,
+        now: Time,
+        meta: PacketMeta,
+        packet: &PacketView<'_>,
+        index: u32,
+        cookie: &Cookie,
+    ) -> Result<u32, Discard> {
+        if self.config.listen && !self.has_place_in_backlog() {
+            return Err(Discard::Limit);
+        }
+        let Some(association) = self.table.at_mut(index) else {
+            return Err(Discard::Unexpected);
+        };
+        // Those of the INIT ACK.
+        let (config, local_addrs) = (association.config().clone(), association.local_addrs().into());
+        association.end_by_restart(context!(self, now));
+        self.after_change(index);
+        self.accept(now, meta, packet, cookie, config, local_addrs)
     }
 }
 

@@ -1,6 +1,7 @@
 //! An endpoint: one SCTP port with its addresses and all its associations.
 
 mod admission;
+mod budget;
 mod consumed;
 mod cookie;
 mod deadlines;
@@ -21,6 +22,7 @@ use whimbrel_control::window::WindowSpec;
 use whimbrel_control::{Controller, Time};
 use whimbrel_wire::{Checksum, Chunk, PacketError, PacketSink, PacketView, Payload};
 
+use budget::Budget;
 use consumed::ConsumedCookies;
 pub(crate) use cookie::Cookie;
 use cookie::{CookieKey, fingerprint};
@@ -100,6 +102,9 @@ pub struct Endpoint {
     consumed: ConsumedCookies,
     table: Table,
     accepted: Accepted,
+    /// Associations that peers have opened and that the user has not taken.
+    backlog: usize,
+    budget: Budget,
     unassociated: UnassociatedLimit,
     replies: Replies,
     /// Associations that may have packets to send, each once.
@@ -159,6 +164,8 @@ impl Endpoint {
             consumed: ConsumedCookies::default(),
             table: Table::default(),
             accepted: Accepted::default(),
+            backlog: 0,
+            budget: Budget::new(config.max_unassociated),
             unassociated: UnassociatedLimit::new(config.max_unassociated_per_address, unassociated_key(&secret)),
             replies: Replies::new(config.max_pending_replies),
             ready: VecDeque::new(),
@@ -178,7 +185,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// Returns an error if the configuration is invalid, if an address is unusable, if an association with one of the
-    /// addresses exists, or if the endpoint has [`EndpointConfig::max_associations`] associations.
+    /// addresses exists, if the peer would be this endpoint itself, or if the endpoint has [`EndpointConfig::max_associations`] associations.
     // [9260:1.3-1, 6.4.1-2]
     pub fn connect(
         &mut self,
@@ -196,6 +203,11 @@ impl Endpoint {
             return Err(ConnectError::TooMany);
         }
         let peer = &peer[..peer.len().min(MAX_ADDRESSES)];
+        if let Some(own) = peer.iter().find(|addr| self.local_addrs.contains(addr))
+            && peer_port == self.config.local_port
+        {
+            return Err(ConnectError::Own(*own));
+        }
         let mut pairs = Vec::with_capacity(peer.len());
         for (index, &remote) in peer.iter().enumerate() {
             if self.table.by_peer(remote, peer_port).is_some() {
@@ -256,6 +268,11 @@ impl Endpoint {
     /// required.
     // [9260:6.8-3, 6.8-4]
     pub fn handle_datagram(&mut self, now: Time, meta: PacketMeta, datagram: &[u8]) -> Result<(), Discard> {
+        if !self.budget.admit(now, datagram, |tag| self.table.has_tag(tag)) {
+            self.stats.packets_received += 1;
+            self.note_discard(now, Discard::Flood);
+            return Err(Discard::Flood);
+        }
         match PacketView::parse(datagram, Checksum::Verify) {
             Ok(packet) => self.handle_packet(now, meta, &packet),
             Err(error) => {
@@ -575,6 +592,11 @@ impl Endpoint {
     /// Returns whether an association that has not ended has this address of a peer.
     pub fn has_association_with(&self, remote: TransportAddr) -> bool {
         self.table.has_remote(remote)
+    }
+
+    /// Returns the Verification Tags of packets to the associations that have not ended.
+    pub fn tags(&self) -> impl Iterator<Item = u32> + '_ {
+        self.table.tags()
     }
 
     /// Returns all associations.

@@ -195,6 +195,12 @@ impl Table {
         self.places[index as usize].names = names;
     }
 
+    /// Returns the tags under which associations are found.
+    pub(super) fn tags(&self) -> impl Iterator<Item = u32> + '_ {
+        let found = self.places.iter().filter(|place| place.live);
+        found.map(|place| place.names.tag)
+    }
+
     pub(super) fn has_tag(&self, tag: u32) -> bool {
         self.by_tag.contains_key(&tag)
     }

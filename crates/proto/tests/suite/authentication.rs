@@ -90,16 +90,28 @@ fn a_random_number_has_32_bytes() {
 // RFC 4895 §6.3: not even with the peer's own tag, which an eavesdropper knows.
 #[test]
 fn a_reflected_abort_cannot_be_authenticated() {
-    for (config, survives) in [(chunks(&[6]), true), (AssociationConfig::default(), false)] {
+    let aborted = CloseReason::AbortedByPeer {
+        cause: None,
+        reason: String::new(),
+    };
+    for (config, result, reason) in [
+        (chunks(&[6]), Err(Discard::Unauthenticated), None),
+        (AssociationConfig::default(), Ok(()), Some(aborted)),
+    ] {
         let (mut net, _, b) = Net::established(1, &config);
         let abort = Chunk::Abort {
             tag_reflected: true,
             causes: Causes::from_wire_bytes(&[]),
         };
         let tag = net.tag_of(Host::A);
-        let accepted = net.forge(Host::B, tag, &[abort]);
-        assert_eq!(accepted == Err(Discard::Unauthenticated), survives);
-        assert_eq!(net.state(Host::B, b) == State::Established, survives);
+        assert_eq!(net.forge(Host::B, tag, &[abort]), result);
+        let state = if result.is_ok() {
+            State::Closed
+        } else {
+            State::Established
+        };
+        assert_eq!((net.state(Host::B, b), net.close_reason(Host::B)), (state, reason));
+        assert_eq!(net.count(Host::B, ChunkType::ABORT), 0, "an ABORT is not answered");
     }
 }
 

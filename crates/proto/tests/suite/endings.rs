@@ -290,3 +290,84 @@ fn section_11_2_2_a_graceful_shutdown_gives_up_no_message() {
     assert_eq!(net.close_reason(Host::A), Some(CloseReason::Graceful));
     assert_eq!(failures(&net, Host::A), []);
 }
+
+/// Both ends have full buffers, and nobody reads.
+fn full(config: &AssociationConfig) -> (Net, AssocId, AssocId) {
+    let (mut net, a, b) = Net::established(1, config);
+    net.auto_read = false;
+    for (host, id) in [(Host::A, a), (Host::B, b)] {
+        for _ in 0..1000 {
+            let now = net.now;
+            if net.host(host).send(now, id, Message::zeros(0, 5000)).is_err() {
+                net.run_for(Span::from_millis(100));
+            }
+        }
+    }
+    let window = |net: &mut Net, host, id| net.host(host).association(id).expect("established").peer_rwnd();
+    assert!(window(&mut net, Host::A, a) < 1500 && window(&mut net, Host::B, b) < 1500);
+    (net, a, b)
+}
+
+fn small() -> AssociationConfig {
+    AssociationConfig {
+        recv_buffer: 50_000,
+        send_buffer: 50_000,
+        ..config()
+    }
+}
+
+#[test]
+fn a_shutdown_of_both_ends_that_block_each_other_ends() {
+    let (mut net, a, b) = full(&small());
+    let start = net.now;
+    shut_down(&mut net, Host::A, a);
+    shut_down(&mut net, Host::B, b);
+    net.run_for(Span::from_secs(299));
+    assert_eq!((net.close_reason(Host::A), net.close_reason(Host::B)), (None, None));
+    net.run_until(Span::from_secs(700), "the end", |net| {
+        net.close_reason(Host::A).is_some()
+    });
+    assert_eq!(net.close_reason(Host::A), Some(CloseReason::ShutdownTimeout));
+    assert!(net.now.since(start) <= Span::from_secs(600));
+    net.run_for(Span::from_secs(1));
+    assert!(net.close_reason(Host::B).is_some(), "A has told it");
+}
+
+#[test]
+fn a_shutdown_waits_for_a_peer_that_reads_late() {
+    let (mut net, a, b) = full(&small());
+    // A's user has read everything; B's reads nothing for an hour.
+    net.read(Host::A, a);
+    net.run_for(Span::from_secs(10));
+    net.read(Host::A, a);
+    shut_down(&mut net, Host::A, a);
+    net.run_for(Span::from_secs(3600));
+    assert_eq!((net.close_reason(Host::A), net.close_reason(Host::B)), (None, None));
+    net.auto_read = true;
+    net.read(Host::B, b);
+    net.run_for(Span::from_secs(300));
+    shut_down(&mut net, Host::B, b);
+    net.run_for(Span::from_secs(10));
+    assert_eq!(net.close_reason(Host::A), Some(CloseReason::Graceful));
+}
+
+#[test]
+fn a_shutdown_goes_on_while_the_peer_reads_slowly_and_this_end_not_at_all() {
+    let (mut net, a, b) = full(&small());
+    shut_down(&mut net, Host::A, a);
+    // Less than T5-shutdown-guard between two messages that B reads.
+    let mut read = 0;
+    while net.a.association(a).expect("not ended").buffered_send() > 0 {
+        net.run_for(Span::from_secs(200));
+        let now = net.now;
+        net.b.recv(now, b, &mut |_| {}).expect("a message");
+        net.drain(Host::B);
+        read += 1;
+    }
+    assert!(read > 5, "{read} messages in {read} x 200 s");
+    net.auto_read = true;
+    net.read(Host::A, a);
+    net.read(Host::B, b);
+    net.run_for(Span::from_secs(100));
+    assert_eq!(net.close_reason(Host::A), Some(CloseReason::Graceful));
+}

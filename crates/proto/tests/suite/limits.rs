@@ -1,8 +1,10 @@
 //! Limits of the state that peers can create: message length, associations in total and per address, silent associations.
 
-use crate::support::{Host, Net, addr, addrs, data, init, packet};
+use crate::support::{Fate, Host, Net, addr, addrs, data, init, packet};
 use whimbrel_control::{Rng, Span};
-use whimbrel_proto::{AssociationConfig, CloseReason, Discard, Endpoint, EndpointConfig, Event, Message, PacketMeta};
+use whimbrel_proto::{
+    AssociationConfig, CloseReason, Discard, Endpoint, EndpointConfig, Event, Message, PacketMeta, State,
+};
 use whimbrel_wire::{Chunk, ChunkType, Data, Tsn};
 
 fn config() -> AssociationConfig {
@@ -95,7 +97,12 @@ fn a_message_delivered_in_parts_is_refused_when_it_exceeds_the_limit() {
         ..config()
     };
     for (len, fits) in [(100_000, true), (100_001, false)] {
-        let (mut net, a, _) = Net::established(1, &limits);
+        let mut net = Net::with_config(1, &limits, 1);
+        let sender = AssociationConfig {
+            max_message: None,
+            ..limits.clone()
+        };
+        let a = net.connect(&sender, 1);
         net.send(Host::A, a, Message::zeros(0, len));
         net.run_for(Span::from_secs(20));
         let lengths: Vec<_> = net.contents(Host::B).iter().map(Vec::len).collect();
@@ -220,20 +227,144 @@ fn the_oldest_silent_association_is_aborted_for_a_new_one() {
 
 #[test]
 fn associations_with_messages_are_not_aborted_for_new_ones() {
-    let mut net = limited(|limits| {
-        limits.first_message_timeout = Some(Span::from_secs(30));
-        limits.max_associations_per_address = 3;
-    });
-    for port in 1..=3 {
-        assert!(handshake(
-            &mut net,
-            "10.0.0.1",
-            port,
-            &[Chunk::Data(data(1000, 0, b"x"))]
-        ));
+    for by_address in [true, false] {
+        let mut net = limited(|limits| {
+            limits.first_message_timeout = Some(Span::from_secs(30));
+            if by_address {
+                limits.max_associations_per_address = 3;
+            } else {
+                limits.max_associations = 3;
+            }
+        });
+        // Nothing answers for the peers.
+        net.filter = Box::new(|_| Fate::Drop);
+        let tags = [1, 2, 3].map(|port| {
+            let message = Chunk::Data(data(1000, 0, b"x"));
+            assert!(handshake(&mut net, "10.0.0.1", port, &[message]));
+            net.last(Host::B, ChunkType::INIT_ACK).init().initiate_tag
+        });
+        // Also after the time in which a first message has to come.
+        for port in 4..100 {
+            net.run_for(Span::from_secs(1));
+            assert!(!handshake(&mut net, "10.0.0.1", port, &[]));
+            let aborts = net.sent(Host::B, ChunkType::ABORT);
+            let aborts: Vec<_> = aborts.iter().map(|sent| (sent.ports().1, sent.causes())).collect();
+            assert_eq!(aborts, [(port, vec![4])], "the newcomer alone");
+        }
+        assert_eq!(net.close_reason(Host::B), None);
+        let left: Vec<_> = net.b.associations().collect();
+        let peers: Vec<_> = left
+            .iter()
+            .map(|id| net.b.association(*id).expect("it is there"))
+            .map(|association| (association.peer_port(), association.state()))
+            .collect();
+        assert_eq!(peers, [1, 2, 3].map(|port| (port, State::Established)));
+        // They still take messages.
+        for (port, tag) in (1..).zip(tags) {
+            let second = packet(port, 4002, tag, &[Chunk::Data(data(1001, 1, b"y"))]);
+            assert_eq!(net.deliver_from(Host::B, from("10.0.0.1"), &second), Ok(()));
+        }
+        net.drain(Host::B);
+        assert_eq!(net.contents(Host::B).len(), 6);
     }
-    assert!(!handshake(&mut net, "10.0.0.1", 4, &[]));
-    assert_eq!(net.last(Host::B, ChunkType::ABORT).causes(), [4]);
+}
+
+// The peer sends its COOKIE ECHO again (T1-cookie), and is not connected before there is a place.
+#[test]
+fn a_cookie_echo_is_dropped_silently_while_the_backlog_is_full() {
+    let mut net = limited(|limits| limits.backlog = Some(2));
+    for port in 1..=2 {
+        assert!(handshake(&mut net, "10.0.0.1", port, &[]));
+    }
+    let a = net.connect(&config(), 1);
+    net.wire.clear();
+    net.run_for(Span::from_millis(3500));
+    assert_eq!(net.state(Host::A, a), State::CookieEchoed);
+    assert_eq!((live(&net), net.count(Host::B, ChunkType::ABORT)), (2, 0));
+    let replies: Vec<_> = net
+        .wire
+        .iter()
+        .filter(|sent| sent.from == Host::B)
+        .map(|sent| sent.types())
+        .collect();
+    assert_eq!(replies, [[ChunkType::INIT_ACK]]);
+    assert_eq!(net.sent(Host::A, ChunkType::COOKIE_ECHO).len(), 3, "at 0, 1 and 3 s");
+    net.b.on_taken();
+    net.run_for(Span::from_secs(4));
+    assert_eq!(net.state(Host::A, a), State::Established);
+    assert_eq!(live(&net), 3);
+    // One was taken, so that there is a place for one.
+    assert!(!handshake(&mut net, "10.0.0.1", 3, &[]));
+}
+
+// [9260:8.4-4]
+#[test]
+fn an_endpoint_that_has_stopped_listening_refuses_init_and_cookie_echo() {
+    let mut net = limited(|_| {});
+    assert!(handshake(&mut net, "10.0.0.1", 1, &[]));
+    let opening = packet(2, 4002, 0, &[Chunk::Init(init(7, &[]))]);
+    net.deliver_from(Host::B, from("10.0.0.1"), &opening).expect("answered");
+    let answer = net.last(Host::B, ChunkType::INIT_ACK);
+    let cookie = answer.init().parameters.state_cookie().expect("a cookie").to_vec();
+    net.b.stop_listening();
+    let echo = packet(
+        2,
+        4002,
+        answer.init().initiate_tag,
+        &[Chunk::CookieEcho { cookie: &cookie }],
+    );
+    for refused in [echo, packet(3, 4002, 0, &[Chunk::Init(init(7, &[]))])] {
+        net.wire.clear();
+        let result = net.deliver_from(Host::B, from("10.0.0.1"), &refused);
+        assert_eq!(result, Err(Discard::NotListening));
+        let abort = net.last(Host::B, ChunkType::ABORT);
+        assert_eq!((abort.tag(), abort.is_reflected()), (7, false));
+    }
+    assert_eq!(live(&net), 1, "the one from before");
+}
+
+#[test]
+fn acknowledged_data_counts_like_a_first_message() {
+    let mut net = limited(|limits| limits.first_message_timeout = Some(Span::from_secs(5)));
+    let (a, other) = (net.connect(&config(), 1), addr("10.0.0.7:0"));
+    net.run_for(Span::from_secs(1));
+    let b = net.only(Host::B);
+    // A peer that does not acknowledge what it is sent is silent.
+    assert!(handshake(&mut net, "10.0.0.7", 1, &[]));
+    let silent = net.b.associations().find(|id| *id != b).expect("accepted");
+    net.filter = Box::new(move |packet| {
+        if packet.remote == other {
+            Fate::Drop
+        } else {
+            Fate::Deliver
+        }
+    });
+    for id in [b, silent] {
+        net.send(Host::B, id, Message::new(0, &b"greeting"[..]));
+    }
+    net.run_for(Span::from_secs(60));
+    assert_eq!(net.state(Host::B, silent), State::Closed);
+    assert_eq!(
+        (net.state(Host::B, b), net.state(Host::A, a)),
+        (State::Established, State::Established)
+    );
+}
+
+#[test]
+fn a_peer_learns_why_it_was_aborted() {
+    let mut net = limited(|limits| limits.first_message_timeout = Some(Span::from_secs(5)));
+    net.connect(&config(), 1);
+    net.run_for(Span::from_secs(6));
+    let reason = net.close_reason(Host::A).expect("aborted");
+    let expected = CloseReason::AbortedByPeer {
+        cause: Some(4),
+        reason: "no message in time".to_owned(),
+    };
+    assert_eq!(reason, expected);
+    assert_eq!(
+        reason.to_string(),
+        "aborted by the peer: out of resource: no message in time"
+    );
 }
 
 #[test]
@@ -260,7 +391,11 @@ fn a_peer_without_a_message_is_aborted_in_time() {
         .iter()
         .map(|sent| (sent.at.since(start), sent.causes()))
         .collect();
-    assert_eq!(aborts, [(Span::from_secs(5), vec![4]), (Span::from_secs(5), vec![4])]);
+    let causes = vec![4, 12];
+    assert_eq!(
+        aborts,
+        [(Span::from_secs(5), causes.clone()), (Span::from_secs(5), causes)]
+    );
     let reasons = net
         .events_of(Host::B)
         .into_iter()
@@ -420,4 +555,42 @@ fn unassociated_packets_of_one_address_are_limited_per_window() {
     for _ in 0..50 {
         assert_eq!(net.deliver_from(Host::B, from("10.0.0.1"), &bytes), Ok(()));
     }
+}
+
+#[test]
+fn unassociated_packets_of_all_addresses_are_limited_together() {
+    let mut net = limited(|limits| limits.max_unassociated = Some(1000));
+    assert!(handshake(&mut net, "10.0.0.1", 1, &[]));
+    let tag = net.last(Host::B, ChunkType::INIT_ACK).init().initiate_tag;
+    let cookie = vec![3; 100];
+    let packets = [
+        packet(9, 4002, 0, &[Chunk::Init(init(7, &[]))]),
+        packet(9, 4002, 77, &[Chunk::CookieEcho { cookie: &cookie }]),
+        packet(9, 4002, 77, &[Chunk::ShutdownAck]),
+    ];
+    for window in 1..=3 {
+        net.now += Span::from_millis(10);
+        net.wire.clear();
+        let mut results = Vec::new();
+        for bytes in &packets {
+            let all: Vec<_> = (0..200)
+                .map(|host| net.deliver_from(Host::B, from(&format!("10.{window}.1.{host}")), bytes))
+                .collect();
+            let flood = all.iter().filter(|result| **result == Err(Discard::Flood)).count();
+            results.push((flood, all[0]));
+        }
+        let expected = [
+            (190, Ok(())),
+            (190, Err(Discard::Cookie)),
+            (199, Err(Discard::OutOfTheBlue)),
+        ];
+        assert_eq!(results, expected, "10, 10 and 1 in 10 ms");
+        assert_eq!(net.wire.len(), 11, "answers to INIT and SHUTDOWN ACK");
+        // Those of the association are not limited, nor by it.
+        let beat = packet(1, 4002, tag, &[Chunk::Heartbeat(whimbrel_wire::HeartbeatInfo(b"x"))]);
+        for _ in 0..300 {
+            assert_eq!(net.deliver_from(Host::B, from("10.0.0.1"), &beat), Ok(()));
+        }
+    }
+    assert_eq!(net.b.stats().discarded[Discard::Flood as usize], 3 * (190 + 190 + 199));
 }

@@ -3,9 +3,10 @@
 use crate::support::{Fate, Host, Net, addrs, endpoint, init};
 use whimbrel_control::multipath::Accounting;
 use whimbrel_control::multipath::distribution::DistributionSpec;
-use whimbrel_control::{Span, Time};
+use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{
-    AssocId, AssociationConfig, CloseReason, Discard, Event, Message, SendError, SendFailureCause, State,
+    AssocId, AssociationConfig, CloseReason, Discard, Endpoint, EndpointConfig, Event, Message, SendError,
+    SendFailureCause, State,
 };
 use whimbrel_wire::{Chunk, ChunkType, Tsn};
 
@@ -79,6 +80,120 @@ fn section_5_2_4_a_a_restarted_peer_is_recognized_and_the_state_is_reset() {
     assert_eq!(
         (net.contents(Host::B), net.contents(Host::A)),
         (vec![b"new".to_vec()], vec![b"answer".to_vec()])
+    );
+}
+
+/// B ends associations whose peer restarts.
+fn ends_at_restart(listen: bool, backlog: Option<usize>) -> Net {
+    let mut net = Net::new(1);
+    let config = EndpointConfig {
+        local_port: 4002,
+        local_addrs: addrs(Host::B, 1),
+        listen,
+        backlog,
+        continue_after_restart: false,
+        ..EndpointConfig::default()
+    };
+    net.b = Endpoint::new(config, Box::new(Rng::stream(1, "b"))).expect("valid");
+    net
+}
+
+#[test]
+fn an_association_that_does_not_continue_ends_and_the_new_one_is_accepted() {
+    let mut net = ends_at_restart(true, None);
+    net.auto_read = false;
+    let first = connect(&mut net, Host::A, 1);
+    net.run_for(Span::from_secs(1));
+    let old = net.only(Host::B);
+    net.send(Host::A, first, Message::new(0, &b"old"[..]));
+    net.run_for(Span::from_secs(1));
+    net.filter = Box::new(|_| Fate::Drop);
+    net.send(Host::B, old, Message::new(0, &b"for the old process"[..]));
+    net.filter = Box::new(|_| Fate::Deliver);
+    let a = restart_a(&mut net, 1);
+    // It goes with the COOKIE ECHO.
+    net.send(Host::A, a, Message::new(0, &b"new"[..]));
+    net.run_for(Span::from_secs(1));
+    let new = net.b.associations().find(|id| *id != old).expect("accepted");
+    let of = |net: &Net, id| -> Vec<Event> {
+        let of = net.events[&Host::B].iter().filter(|(of, _)| *of == id);
+        of.map(|(_, event)| event.clone()).collect()
+    };
+    let ended = of(&net, old);
+    assert!(!ended.contains(&Event::Restarted));
+    let [
+        ..,
+        Event::SendFailed(failure),
+        Event::Closed(CloseReason::PeerRestarted),
+    ] = ended.as_slice()
+    else {
+        panic!("{ended:?}")
+    };
+    assert_eq!(failure.cause, SendFailureCause::Restarted);
+    assert!(matches!(
+        of(&net, new)[..],
+        [Event::Connected { accepted: true, .. }, Event::DataReady]
+    ));
+    assert_eq!(net.state(Host::A, a), State::Established);
+    assert_eq!(net.count(Host::B, ChunkType::ABORT), 0);
+    net.read(Host::B, new);
+    net.read(Host::B, old);
+    assert_eq!(net.contents(Host::B), [b"new", b"old"], "each on its own association");
+    assert_eq!(net.only(Host::B), new);
+    net.send(Host::B, new, Message::new(0, &b"answer"[..]));
+    net.run_for(Span::from_secs(1));
+    net.read(Host::A, a);
+    assert_eq!(net.contents(Host::A), [b"answer"]);
+}
+
+#[test]
+fn without_a_listener_a_restart_ends_the_association_and_is_refused() {
+    let mut net = ends_at_restart(false, None);
+    // B opens the association to A, which listens only in its first life.
+    let mut first = EndpointConfig {
+        local_port: 4001,
+        local_addrs: addrs(Host::A, 1),
+        listen: true,
+        ..EndpointConfig::default()
+    };
+    net.a = Endpoint::new(first.clone(), Box::new(Rng::stream(2, "a"))).expect("valid");
+    first.listen = false;
+    let b = connect(&mut net, Host::B, 1);
+    net.run_for(Span::from_secs(1));
+    assert_eq!(net.state(Host::B, b), State::Established);
+    net.a = Endpoint::new(first, Box::new(Rng::stream(3, "a"))).expect("valid");
+    net.events.clear();
+    let a = connect(&mut net, Host::A, 1);
+    net.run_for(Span::from_secs(1));
+    assert_eq!(net.close_reason(Host::B), Some(CloseReason::PeerRestarted));
+    let aborted = CloseReason::AbortedByPeer {
+        cause: None,
+        reason: String::new(),
+    };
+    assert_eq!(
+        (net.state(Host::A, a), net.close_reason(Host::A)),
+        (State::Closed, Some(aborted))
+    );
+    assert_eq!(net.b.associations().count(), 0);
+}
+
+#[test]
+fn a_restart_waits_while_the_backlog_is_full() {
+    let mut net = ends_at_restart(true, Some(1));
+    connect(&mut net, Host::A, 1);
+    net.run_for(Span::from_secs(1));
+    let old = net.only(Host::B);
+    let a = restart_a(&mut net, 1);
+    net.run_for(Span::from_millis(500));
+    assert_eq!(
+        (net.state(Host::A, a), net.state(Host::B, old)),
+        (State::CookieEchoed, State::Established)
+    );
+    net.b.on_taken();
+    net.run_for(Span::from_secs(1));
+    assert_eq!(
+        (net.state(Host::A, a), net.state(Host::B, old)),
+        (State::Established, State::Closed)
     );
 }
 

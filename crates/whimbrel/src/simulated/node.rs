@@ -11,6 +11,7 @@ use std::time::Duration;
 use rand_chacha::ChaCha12Rng;
 use rand_core::{Rng as _, SeedableRng};
 use tokio::runtime::{Builder, Runtime};
+use tokio::task::LocalSet;
 use tokio::time::Instant;
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_sim::config::NodeConfig;
@@ -129,6 +130,8 @@ impl Hooks {
 pub(super) struct Node {
     /// `None` only while it is dropped.
     runtime: Option<Runtime>,
+    /// The tasks of `spawn_local`; `None` only while it is dropped.
+    local: Option<LocalSet>,
     program: Option<Program>,
     context: Arc<NodeContext>,
     hooks: Arc<Hooks>,
@@ -185,13 +188,16 @@ impl Node {
             stacks: AtomicU64::new(0),
         });
         shared.lock().set_up(node, true);
+        let local = LocalSet::new();
         let program = {
             let _current = Entered::new(&context);
             let _entered = runtime.enter();
+            let _local = local.enter();
             program()
         };
         Ok(Node {
             runtime: Some(runtime),
+            local: Some(local),
             program: Some(program),
             context,
             hooks,
@@ -220,7 +226,9 @@ impl Node {
 
     /// Runs its tasks at this time until none can go on. Returns the program's result if it has ended now.
     pub(super) fn run(&mut self, now: Time) -> Option<Result<(), Failure>> {
-        let Some(runtime) = &self.runtime else { return None };
+        let (Some(runtime), Some(local)) = (&self.runtime, &self.local) else {
+            return None;
+        };
         let ahead = Duration::from_nanos(now.since(self.shown).as_nanos());
         self.shown = self.shown.max(now);
         self.clock = self.shown;
@@ -230,7 +238,7 @@ impl Node {
         let (hooks, program) = (&self.hooks, &mut self.program);
         let mut result = None;
         let _current = Entered::new(&self.context);
-        runtime.block_on(async {
+        runtime.block_on(local.run_until(async {
             // Its yield lets the timers expire that are due.
             tokio::time::advance(ahead).await;
             std::future::poll_fn(|cx| {
@@ -247,7 +255,7 @@ impl Node {
                 Poll::Pending
             })
             .await;
-        });
+        }));
         self.hooks.stops_when_idle.store(false, Ordering::Relaxed);
         result
     }
@@ -302,6 +310,7 @@ impl Drop for Node {
         if let Some(runtime) = &self.runtime {
             let _entered = runtime.enter();
             self.program = None;
+            self.local = None;
         }
         self.runtime = None;
     }

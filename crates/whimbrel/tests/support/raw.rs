@@ -132,3 +132,50 @@ impl Raw {
         outcome
     }
 }
+
+/// A socket that sends from many addresses of 127.0.0.0/8, all of which belong to this host. Linux only.
+pub struct Forger {
+    #[cfg(target_os = "linux")]
+    socket: UdpSocket,
+    #[cfg(target_os = "linux")]
+    to: nix::sys::socket::SockaddrStorage,
+}
+
+#[cfg(target_os = "linux")]
+impl Forger {
+    pub fn new(to: SocketAddr) -> io::Result<Self> {
+        Ok(Forger {
+            socket: UdpSocket::bind("0.0.0.0:0")?,
+            to: to.into(),
+        })
+    }
+
+    /// Sends a packet from an address that the number chooses.
+    pub fn send(&self, number: u32, packet: &[u8]) {
+        use nix::libc::{in_addr, in_pktinfo};
+        use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+        use std::os::fd::AsRawFd;
+
+        let [_, high, middle, _] = number.to_be_bytes();
+        let source = u32::from_ne_bytes([127, 1 + high % 100, middle, 1 + (number % 200) as u8]);
+        let from = in_pktinfo {
+            ipi_ifindex: 0,
+            ipi_spec_dst: in_addr { s_addr: source },
+            ipi_addr: in_addr { s_addr: 0 },
+        };
+        let parts = [io::IoSlice::new(packet)];
+        let control = [ControlMessage::Ipv4PacketInfo(&from)];
+        let socket = self.socket.as_raw_fd();
+        // What the buffer has no room for is lost.
+        let _ = sendmsg(socket, &parts, &control, MsgFlags::MSG_DONTWAIT, Some(&self.to));
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Forger {
+    pub fn new(_: SocketAddr) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub fn send(&self, _: u32, _: &[u8]) {}
+}

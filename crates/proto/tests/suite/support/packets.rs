@@ -28,6 +28,12 @@ impl Sent {
         view(&self.bytes).header().verification_tag
     }
 
+    /// Returns the source port and the destination port.
+    pub fn ports(&self) -> (u16, u16) {
+        let header = view(&self.bytes).header();
+        (header.source_port, header.destination_port)
+    }
+
     pub fn types(&self) -> Vec<ChunkType> {
         chunk_types(&self.bytes)
     }
