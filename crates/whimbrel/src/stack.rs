@@ -99,6 +99,7 @@ impl Stack {
             max_associations_per_address: config.max_associations_per_address,
             max_unassociated_per_address: config.max_unassociated_per_address,
             first_message_timeout: config.first_message_timeout,
+            evict_after: config.evict_after,
             answer_all_ports: config.answer_all_ports,
             timer_granularity: granularity,
             ..EndpointConfig::default()
