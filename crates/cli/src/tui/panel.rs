@@ -72,7 +72,11 @@ impl Panel {
         let seconds = self.last.end - self.last.start;
         vec![
             format!("sent {} ({})", bytes(self.sent), rate(self.last.bytes, seconds)),
-            format!("received {} ({})", bytes(self.received), rate(self.last.received, seconds)),
+            format!(
+                "received {} ({})",
+                bytes(self.received),
+                rate(self.last.received, seconds)
+            ),
             count(self.repeats.0, "retransmission"),
             count(self.repeats.1, "timeout"),
         ]
@@ -189,15 +193,13 @@ const COLUMNS: [Column; 8] = [
 /// In place of the last three.
 const LOST: Column = column("lost", 7, 2, |_, _, losses| {
     let [congestion, transmission, unsure] = losses;
-    congestion.saturating_add(transmission).saturating_add(unsure).to_string()
+    congestion
+        .saturating_add(transmission)
+        .saturating_add(unsure)
+        .to_string()
 });
 
-const fn column(
-    name: &'static str,
-    width: u16,
-    rank: u8,
-    cell: fn(&PathSample, f64, [u64; 3]) -> String,
-) -> Column {
+const fn column(name: &'static str, width: u16, rank: u8, cell: fn(&PathSample, f64, [u64; 3]) -> String) -> Column {
     Column {
         name,
         width,
@@ -282,7 +284,10 @@ fn draw_paths(frame: &mut Frame<'_>, panel: &Panel, seconds: f64, area: Rect) {
     let wanted = u16::try_from(longest).unwrap_or(LABEL).clamp(4, LABEL);
     let columns = columns(area.width, wanted);
     let others: u16 = columns.iter().map(|column| 1 + column.width).sum();
-    let room = area.width.saturating_sub(others).min(u16::try_from(longest).unwrap_or(u16::MAX).max(4));
+    let room = area
+        .width
+        .saturating_sub(others)
+        .min(u16::try_from(longest).unwrap_or(u16::MAX).max(4));
     let has_state = columns.iter().any(|column| column.name == "state");
     let rows = paths.iter().enumerate().map(|(place, path)| {
         let losses = panel.losses.get(&place).copied().unwrap_or_default();
@@ -340,7 +345,10 @@ mod tests {
     fn panel(v6: bool) -> Panel {
         let mut panel = Panel::new("with 192.0.2.123:45678");
         let paths = if v6 {
-            let [a, b] = ["[2001:db8:1111:2222::1]:1", "[2001:db8:1111:2222:3333:4444:5555:6666]:2"];
+            let [a, b] = [
+                "[2001:db8:1111:2222::1]:1",
+                "[2001:db8:1111:2222:3333:4444:5555:6666]:2",
+            ];
             vec![path(a, b, State::Active), path(b, a, State::Inactive)]
         } else {
             vec![
@@ -387,16 +395,26 @@ mod tests {
                 for word in words(&narrow) {
                     let is_name = word.contains('\u{2026}');
                     let is_chart = word.chars().all(|c| ('\u{2581}'..='\u{2588}').contains(&c));
-                    assert!(known.contains(word) || is_name || is_chart, "{columns}: {word:?}\n{narrow}");
+                    assert!(
+                        known.contains(word) || is_name || is_chart,
+                        "{columns}: {word:?}\n{narrow}"
+                    );
                 }
             }
             for columns in [60, 80] {
                 let narrow = picture(&panel, columns, &lines);
-                let label = if v6 { "2001:db8:" } else { "192.0.2.123 > 198.51.100.123 " };
+                let label = if v6 {
+                    "2001:db8:"
+                } else {
+                    "192.0.2.123 > 198.51.100.123 "
+                };
                 for needed in ["395.1 Mbit/s", "12345.6 ms", "24.7 MB", "1 retransmission", label] {
                     assert!(narrow.contains(needed), "{columns}: {needed}\n{narrow}");
                 }
-                assert!(columns < 80 || narrow.contains("1 timeout") && narrow.contains("lost"), "{narrow}");
+                assert!(
+                    columns < 80 || narrow.contains("1 timeout") && narrow.contains("lost"),
+                    "{narrow}"
+                );
                 assert!(narrow.contains(if v6 { "failed" } else { "no answer" }), "{narrow}");
                 assert!(!narrow.contains("1 timeouts") && !narrow.contains("1 retransmissions"));
             }
@@ -411,7 +429,10 @@ mod tests {
         for room in 20..80 {
             let lines = wrapped(line, room);
             assert!(lines.iter().all(|line| line.len() <= room), "{room}: {lines:?}");
-            assert!(lines.iter().any(|line| line.contains("98.8 Mbit/s")), "{room}: {lines:?}");
+            assert!(
+                lines.iter().any(|line| line.contains("98.8 Mbit/s")),
+                "{room}: {lines:?}"
+            );
         }
         assert_eq!(wrapped("one two", 4), ["one", "two"]);
         assert_eq!(wrapped("unbreakable", 4), ["unbreakable"]);
