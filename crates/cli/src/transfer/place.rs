@@ -159,3 +159,61 @@ fn enter(dir: &Dir, folder: &str) -> io::Result<Dir> {
         _ => error,
     })
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use cap_std::ambient_authority;
+
+    use super::*;
+
+    #[test]
+    fn links_that_lead_elsewhere_in_the_folder_are_not_followed_either() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        std::fs::create_dir(path("real")).expect("created");
+        std::fs::write(path("real/file"), "content").expect("written");
+        symlink("real", path("folder")).expect("a link");
+        symlink("real/file", path("file")).expect("a link");
+        let dir = Arc::new(Dir::open_ambient_dir(folder.path(), ambient_authority()).expect("open"));
+        assert_eq!(Place::below(&dir, "real/file").expect("a place").found(), Some(Some(7)));
+        for name in ["folder/file", "folder/new/file"] {
+            let error = Place::below(&dir, name).expect_err("a link").to_string();
+            assert_eq!(error, "folder is there already and is not a folder");
+        }
+        // Also one that was put there after a look.
+        let file = Place::new(&dir, "file");
+        assert_eq!(file.found(), Some(None));
+        assert!(file.read().is_err() && file.create().is_err());
+        assert!(file.write().expect("no error").is_none());
+        assert!(file.open(OpenOptions::new().read(true).write(true)).is_err());
+        // A rename moves a link and replaces one, and never what it leads to.
+        let other = Place::new(&dir, "other");
+        other.create().expect("created");
+        other.rename(&file, true).expect("renamed");
+        assert_eq!(file.found(), Some(Some(0)));
+        assert_eq!(std::fs::read_to_string(path("real/file")).expect("read"), "content");
+    }
+
+    #[test]
+    fn a_pipe_is_not_waited_for_and_no_rename_replaces_a_file_unasked() {
+        let folder = tempfile::tempdir().expect("a folder");
+        nix::unistd::mkfifo(&folder.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        let dir = Arc::new(Dir::open_ambient_dir(folder.path(), ambient_authority()).expect("open"));
+        let [pipe, one, two] = ["pipe", "one", "two"].map(|name| Place::new(&dir, name));
+        assert!(pipe.read().is_err());
+        let file = one.create().expect("created");
+        two.create().expect("created");
+        assert!(one.has(&file) && !two.has(&file));
+        for rename in [Place::rename_to_new, Place::link_to_new] {
+            let error = rename(&one, &two).expect_err("there is one");
+            assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+        }
+        two.remove().expect("removed");
+        one.rename(&two, false).expect("renamed");
+        assert!(two.has(&file) && one.found().is_none());
+        two.link_to_new(&one).expect("renamed");
+        assert!(one.has(&file) && two.found().is_none());
+    }
+}
