@@ -183,10 +183,14 @@ fn draw_until(running: &Running, title: &str, ended: &std::sync::mpsc::Receiver<
             // Other programs may have written to the terminal, and only differences are drawn.
             if painted.elapsed() >= REPAINT {
                 painted = Instant::now();
-                terminal.clear()?;
+                execute!(io::stdout(), terminal::Clear(terminal::ClearType::All))?;
+                // The next picture is compared with an empty one. `Terminal::clear` would ask the terminal for its cursor, which the
+                // terminal answers only in the raw mode.
+                terminal.swap_buffers();
             }
-            terminal.draw(|frame| panel::draw(frame, title, elapsed, &panels, &lines))?;
+            let drawn = terminal.draw(|frame| panel::draw(frame, title, elapsed, &panels, &lines));
             execute!(io::stdout(), terminal::EndSynchronizedUpdate)?;
+            drawn?;
         }
         match ended.recv_timeout(PERIOD) {
             Err(RecvTimeoutError::Timeout) => {}

@@ -382,3 +382,51 @@ fn a_path_whose_port_changes_is_not_counted_anew() {
     let total: u64 = sent.iter().map(|interval| bytes(interval)).sum();
     assert!(total > 5_000_000, "{total}");
 }
+
+/// Runs the client with the live view in a terminal of this width. Returns everything that it writes to the terminal.
+fn in_terminal(server: &Server, columns: u16, args: &[&str]) -> String {
+    use std::io::Read as _;
+    let size = nix::pty::Winsize {
+        ws_row: 24,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    let terminal = nix::pty::openpty(Some(&size), None).expect("a terminal");
+    let mut command = Command::new(WHIMBREL);
+    command
+        .args(["perf", &server.addrs, "--tui"])
+        .args(args)
+        .stdin(Stdio::null());
+    let ours = terminal.slave.try_clone().expect("a handle");
+    let mut child = command.stdout(ours).stderr(terminal.slave).spawn().expect("it starts");
+    drop(command);
+    let reading = std::thread::spawn(move || {
+        let (mut master, mut all, mut buffer) = (std::fs::File::from(terminal.master), Vec::new(), [0; 65_536]);
+        // The end is an error on Linux.
+        while let Ok(len @ 1..) = master.read(&mut buffer) {
+            all.extend_from_slice(&buffer[..len]);
+        }
+        String::from_utf8_lossy(&all).into_owned()
+    });
+    assert_eq!(whimbrel_testkit::process::wait(&mut child), Some(0));
+    reading.join().expect("no panic")
+}
+
+#[test]
+fn the_live_view_is_painted_again_and_left_for_good() {
+    let server = Server::start(&["echo", "--listen", "127.0.2.1:0"]);
+    let written = in_terminal(&server, 60, &["-t", "4 s", "-i", "500 ms"]);
+    let (view, rest) = written.split_once("\u{1b}[?1049l").expect("it is left");
+    // A picture every 250 ms, as a whole each, until the end; all of it again every 2 s.
+    let pictures = view.matches("\u{1b}[?2026h").count();
+    assert_eq!(view.matches("\u{1b}[?2026l").count(), pictures);
+    assert!(pictures >= 10, "{pictures} pictures");
+    assert!(view.contains("\u{1b}[2J") && view.matches("RTT").count() >= 2, "{view}");
+    // Then there are lines only.
+    assert!(
+        rest.contains("connected to 127.0.2.1:") && rest.contains("total "),
+        "{rest}"
+    );
+    assert!(!rest.contains("\u{1b}[?2026h") && !rest.contains("\u{1b}[2J"), "{rest}");
+}
