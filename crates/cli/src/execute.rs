@@ -285,7 +285,8 @@ fn report_failures(runs: &[Run]) {
     let more = failures.count();
     if more > 0 {
         note(format_args!(
-            "note: {more} more flows failed; see the column outcome of results.csv"
+            "note: {} more failed; see the column outcome of results.csv",
+            count(more as u64, "flow")
         ));
     }
 }

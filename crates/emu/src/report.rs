@@ -30,7 +30,8 @@ impl Report {
     /// above `limit` on either side, or packets that the system dropped before the emulator.
     pub fn too_slow(&self, limit: Span) -> Option<String> {
         if let Some(overrun) = self.gate.overrun.filter(|overrun| *overrun > 0) {
-            return Some(format!("{overrun} packets were lost before they were read"));
+            let packets = if overrun == 1 { "packet was" } else { "packets were" };
+            return Some(format!("{overrun} {packets} lost before being read"));
         }
         let micros = |span: Span| Span::from_micros(span.as_nanos() / 1000);
         if self.lateness.p99 > limit {

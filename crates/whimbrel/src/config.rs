@@ -52,6 +52,10 @@ pub struct StackConfig {
     /// has sent; then the association is aborted (Out of Resource, "no message in time"). `None` makes silent associations as good as others
     /// where a limit is reached.
     pub first_message_timeout: Option<Span>,
+    /// Time without messages after which an association that a peer opened may be aborted in favour of a new one where a limit is reached: the
+    /// least recently active one. If all associations together are at their limit, addresses with the most associations give way first,
+    /// however active they are. `None`: associations with a message are never aborted for new ones, so that idle ones can keep out others.
+    pub evict_after: Option<Span>,
     /// Memory for the buffers of all associations together, in bytes. Automatic tuning enlarges them by no more than this. Where received
     /// data and incomplete messages exceed it all the same, the association that holds most for longest without a message to its user is
     /// aborted (Out of Resource) until an eighth is free.
@@ -119,6 +123,7 @@ impl Default for StackConfig {
             max_unassociated: Some(30_000),
             max_unassociated_per_address: Some(5000),
             first_message_timeout: Some(Span::from_secs(60)),
+            evict_after: None,
             buffer_memory: 512 << 20,
             answer_all_ports: true,
             socket_buffer: 4 << 20,

@@ -107,6 +107,7 @@ impl Stack {
             max_unassociated: config.max_unassociated,
             max_unassociated_per_address: config.max_unassociated_per_address,
             first_message_timeout: config.first_message_timeout,
+            evict_after: config.evict_after,
             answer_all_ports: config.answer_all_ports,
             timer_granularity: granularity,
             ..EndpointConfig::default()

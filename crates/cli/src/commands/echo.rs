@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use crate::perf::protocol::MAX_MESSAGE;
-use crate::perf::server::Server;
+use crate::perf::server::{SERVING, Server};
 use crate::perf::{EXIT_CODES, SECURITY};
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
+use crate::transfer::idle::IdleOptions;
 use crate::transfer::interrupt::Interrupt;
 use crate::transfer::listen::Until;
 use crate::transfer::options::Options;
@@ -35,6 +35,8 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    idle: IdleOptions,
+    #[command(flatten)]
     options: Options,
 }
 
@@ -45,19 +47,19 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 
 async fn serve(args: &Args, console: &Console) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
-    let risk = "make this host send data to them";
-    let listener = listen::bind(&args.listen, &args.options, 1, MAX_MESSAGE, risk, console)?;
+    let listener = listen::bind(&args.listen, &args.options, SERVING, console)?;
     let server = Server {
         console: console.clone(),
         interrupt: interrupt.clone(),
         max_time: MAX_TIME,
         json: args.json,
         echoes: true,
+        patience: args.idle.patience(),
         tui: Tui::default(),
     };
     let attend = |association| server.clone().attend(association);
     let until = if args.once { Until::Ended } else { Until::Interrupt };
-    let serving = listen::serve(listener, until, std::future::pending(), &interrupt, console, attend);
+    let serving = listen::serve(listener, until, &interrupt, console, attend);
     let outcome = serving.await?.unwrap_or(Ok(()));
     if args.once { outcome } else { Ok(()) }
 }

@@ -16,8 +16,8 @@ const LISTEN_PORT: u16 = 9900;
 
 const AFTER_HELP: &str = "\
 Examples:
-  whimbrel emulate two-radios.toml --at phone -- ping -c 5 10.0.0.2
-  whimbrel emulate two-radios.toml --run 'server: iperf3 -s -1' --at phone -- iperf3 -c 10.0.0.2
+  whimbrel emulate two-radios.toml --at phone -- ping -c 5 server
+  whimbrel emulate two-radios.toml --run 'server: iperf3 -s -1' --at phone -- iperf3 -c server
   whimbrel emulate two-radios.toml --shell phone
   whimbrel emulate two-radios.toml --udp
 
@@ -40,7 +40,7 @@ pub(crate) const FAILED_ITSELF: u8 = 125;
 /// Run real programs over the links of a scenario, in real time
 ///
 /// Each node is a network namespace, and each end of a link is a network device in it (needs root). Any program runs there unchanged.
-/// Its packets pass through the links, queues, losses, schedules and traces of the scenario. Without a program, the command prints how
+/// Its packets pass through the links, queues, losses, schedules and traces of the scenario. The names of nodes are those of hosts. Without a program, the command prints how
 /// to enter the nodes. With --udp, no privileges are needed: the ends of one flow are programs that send to the emulator instead of
 /// the receiver, and the scenario's time starts with the first packet.
 #[derive(clap::Args, Debug)]

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use crate::perf::client::{Measured, Test, measure};
 use crate::perf::protocol::MAX_MESSAGE;
-use crate::perf::server::Server;
+use crate::perf::server::{SERVING, Server};
 use crate::perf::{EXIT_CODES, SECURITY};
 use crate::transfer::connect::Toward;
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
+use crate::transfer::idle::IdleOptions;
 use crate::transfer::interrupt::Interrupt;
 use crate::transfer::listen::Until;
 use crate::transfer::options::{self, Options, parse_amount};
@@ -77,6 +78,8 @@ pub(crate) struct Args {
     /// Show rate, congestion window, round-trip time and losses of each path, live, if standard output is a terminal
     #[arg(long, conflicts_with = "json")]
     tui: bool,
+    #[command(flatten)]
+    idle: IdleOptions,
     #[command(flatten)]
     toward: Toward,
     #[command(flatten)]
@@ -147,19 +150,19 @@ fn test(args: &Args) -> Test {
 
 async fn serve(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
-    let risk = "make this host send data to them";
-    let listener = listen::bind(&args.listen, &args.options, 1, MAX_MESSAGE, risk, console)?;
+    let listener = listen::bind(&args.listen, &args.options, SERVING, console)?;
     let server = Server {
         console: console.clone(),
         interrupt: interrupt.clone(),
         max_time: args.max_time,
         json: args.json,
         echoes: false,
+        patience: args.idle.patience(),
         tui: tui.clone(),
     };
     let attend = |association| server.clone().attend(association);
     let until = if args.once { Until::Ended } else { Until::Interrupt };
-    let serving = listen::serve(listener, until, std::future::pending(), &interrupt, console, attend);
+    let serving = listen::serve(listener, until, &interrupt, console, attend);
     let outcome = serving.await?.unwrap_or(Ok(()));
     if args.once { outcome } else { Ok(()) }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use crate::transfer::address;
 use crate::transfer::connect::{Attempt, Toward, end};
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
+use crate::transfer::idle::{keep_alive, show_use};
 use crate::transfer::interrupt::Interrupt;
 use crate::transfer::options::{Options, parse_time};
 use crate::transfer::run::block_on;
@@ -25,7 +27,7 @@ const AUTH_CHUNK: usize = 8 + 32;
 
 const NOTES: &str = "\
 The peer can be any SCTP endpoint that accepts associations, such as `whimbrel echo` or `whimbrel perf \
---server`. A ping counts as lost if the heartbeat or its answer is lost. The peer sends the answer to the \
+--server`. A message at the beginning and every 20 s shows it that the association is in use. A ping counts as lost if the heartbeat or its answer is lost. The peer sends the answer to the \
 source address of the heartbeat.
 ";
 
@@ -259,8 +261,10 @@ fn check(args: &Args, paths: usize) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::wrong_use(format!(
-        "{paths} paths with a ping every {:?} are more than {MAX_PINGS} pings within --wait ({:?}): use a longer --interval or a shorter --wait",
-        args.interval, args.wait
+        "with {}, a ping every {:?} is more than {MAX_PINGS} pings within --wait ({:?}): use a longer --interval or a shorter --wait",
+        crate::output::count(paths as u64, "path"),
+        args.interval,
+        args.wait
     )))
 }
 
@@ -271,6 +275,22 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     match report.map(|report: Value| crate::output::print(&format!("{report:#}\n"))) {
         Some(Err(ended)) if code == ExitCode::SUCCESS => ExitCode::from(ended.0),
         _ => code,
+    }
+}
+
+/// Shows the peer that the association is in use, and drops what the peer sends, for as long as it is polled. Servers abort associations
+/// without a message.
+async fn stay(association: &Association) -> std::convert::Infallible {
+    show_use(association);
+    let dropping = async {
+        let mut scrap = Vec::new();
+        while let Ok(Some(_)) = association.recv_into(&mut scrap).await {}
+        // What ends the association is not for this task to say.
+        std::future::pending().await
+    };
+    tokio::select! {
+        never = keep_alive(association) => never,
+        never = dropping => never,
     }
 }
 
@@ -307,10 +327,12 @@ async fn ping(args: &Args, console: &Console, report: &mut Option<Value>) -> Res
     let mut failure = None;
     // From the last ping on, its answers are awaited.
     let mut deadline = None;
+    let mut staying = pin!(stay(&association));
     loop {
         tokio::select! {
             biased;
             () = interrupt.asked(1) => break,
+            never = &mut staying => match never {},
             event = events.next() => match event {
                 Some(event) => {
                     pinger.on_event(&event);

@@ -5,19 +5,21 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tokio::sync::watch;
 use whimbrel::Association;
 
+use crate::output::count;
 use crate::transfer::console::Console;
 use crate::transfer::failure::{EXIT_CODES, Failure, SECURITY};
 use crate::transfer::folder::Folder;
 use crate::transfer::frame::{Frame, Header, MAX_MESSAGE, json_line, visible};
-use crate::transfer::holders::Activity;
+use crate::transfer::holders::{Activity, Holders, Holding};
+use crate::transfer::idle::{IdleOptions, Patience};
 use crate::transfer::interrupt::Interrupt;
-use crate::transfer::listen::{self, Until, farewell};
+use crate::transfer::listen::{self, EVICT_AFTER, Serving, Until, farewell, last_word};
 use crate::transfer::options::{End, Options};
 use crate::transfer::progress::{hex, summary};
 use crate::transfer::receiving::{Receiving, ReceivingFolder, Taken, Target, next_header};
@@ -27,6 +29,11 @@ use crate::tui::Tui;
 
 /// The reason of an abort if a sender does not end the association after its transfer.
 const FAREWELL: &str = "the transfer is over";
+/// With `--once`: why another sender is turned down.
+const ANOTHER: &str = "another transfer was taken";
+/// With `--once`: how long a sender waits for the end of a transfer whose sender does not answer, and how often it looks.
+const TAKEOVER: Duration = Duration::from_secs(12);
+const LOOK: Duration = Duration::from_millis(100);
 
 const NOTES: &str = "\
 If a transfer fails because the sender was killed or cannot be reached, the received part stays in a \
@@ -46,7 +53,7 @@ pub(crate) struct Args {
     /// addresses of this host, `[::]` all IPv4 and IPv6 addresses
     #[arg(long, value_name = "ADDR", value_delimiter = ',', required = true, value_parser = address::parse_listen)]
     listen: Vec<SocketAddr>,
-    /// End after the first transfer with a valid header
+    /// End after one transfer with a valid header. If its sender does not answer any more, another sender takes its place
     #[arg(long)]
     once: bool,
     /// Replace existing files; by default they are kept and the transfer is refused
@@ -60,6 +67,8 @@ pub(crate) struct Args {
     #[arg(long)]
     tui: bool,
     #[command(flatten)]
+    idle: IdleOptions,
+    #[command(flatten)]
     options: Options,
 }
 
@@ -69,14 +78,24 @@ struct Place {
     target: Arc<Target>,
     force: bool,
     json: bool,
+    patience: Patience,
     tui: Tui,
     console: Console,
     interrupt: Interrupt,
     /// Transfers that have begun and not ended.
     incomplete: Arc<AtomicUsize>,
-    /// With `--once`: whether a transfer has begun.
-    once: Option<watch::Sender<bool>>,
+    once: Option<Arc<Once>>,
 }
+
+/// With `--once`: the transfer.
+struct Once {
+    current: Holders<()>,
+    /// The transfer has ended.
+    is_over: watch::Sender<bool>,
+}
+
+/// What a transfer has: with `--once` the only place.
+type Claim<'p> = Option<Holding<'p, ()>>;
 
 pub(crate) fn run(args: &Args) -> ExitCode {
     let console = Console::new();
@@ -99,7 +118,8 @@ async fn receive(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failur
         let (folder, leftovers) = Folder::open(&args.dir, &interrupt).map_err(cannot)?;
         if leftovers > 0 {
             console.note(format!(
-                "removed {leftovers} partial files of a receiver that was killed"
+                "removed {} of a receiver that was killed",
+                count(leftovers as u64, "partial file")
             ));
         }
         Target::Folder(ReceivingFolder::new(folder))
@@ -109,29 +129,38 @@ async fn receive(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failur
     } else {
         format!("write files into {}", args.dir.display())
     };
-    let listener = listen::bind(&args.listen, &args.options, 1, MAX_MESSAGE, &risk, console)?;
+    let serving = Serving {
+        streams: 1,
+        max_message: MAX_MESSAGE,
+        evict_after: EVICT_AFTER,
+        risk: &risk,
+    };
+    let listener = listen::bind(&args.listen, &args.options, serving, console)?;
+    let once = || Once {
+        current: Holders::default(),
+        is_over: watch::Sender::new(false),
+    };
     let place = Place {
         target: Arc::new(target),
         force: args.force,
         json: args.json,
+        patience: args.idle.patience(),
         tui: tui.clone(),
         console: console.clone(),
         interrupt,
         incomplete: Arc::default(),
-        once: (args.once || is_output).then(|| watch::Sender::new(false)),
+        once: (args.once || is_output).then(|| Arc::new(once())),
     };
     let attend = |association| {
         let place = place.clone();
         async move { attend(association, &place).await }
     };
-    let serving = listen::serve(
-        listener,
-        Until::Interrupt,
-        place.begun(),
-        &place.interrupt,
-        console,
-        attend,
-    );
+    let until = if place.once.is_some() {
+        Until::Ended
+    } else {
+        Until::Interrupt
+    };
+    let serving = listen::serve(listener, until, &place.interrupt, console, attend);
     let outcome = serving.await?;
     if let Target::Folder(folder) = &*place.target {
         folder.idle().await;
@@ -176,18 +205,44 @@ impl Place {
         }
     }
 
-    /// Takes the header of an association for a transfer. False if it is not needed: with `--once`, another one was first.
-    fn claim(&self) -> bool {
-        let once = self.once.as_ref();
-        once.is_none_or(|once| once.send_if_modified(|taken| !std::mem::replace(taken, true)))
+    /// Takes an association for a transfer.
+    ///
+    /// # Errors
+    /// Returns an error if, with `--once`, another one was first and its sender answers.
+    async fn claim(&self, association: &Association, last: &Arc<Activity>) -> Result<Claim<'_>, Failure> {
+        let Some(once) = &self.once else { return Ok(None) };
+        let start = Instant::now();
+        loop {
+            if *once.is_over.borrow() {
+                return Err(Failure::file(ANOTHER));
+            }
+            if let Some(holding) = once.current.try_insert((), association, last) {
+                return Ok(Some(holding));
+            }
+            // What was written to standard output cannot be taken back.
+            let may_wait = matches!(&*self.target, Target::Folder(_)) && start.elapsed() < TAKEOVER;
+            if !may_wait || once.current.is_in_use(&()).await {
+                return Err(Failure::file(format!(
+                    "{ANOTHER}, and this receiver takes one (--once)"
+                )));
+            }
+            tokio::time::sleep(LOOK).await;
+        }
     }
 
-    /// With `--once`, waits until a transfer has begun.
-    async fn begun(&self) {
+    /// With `--once`, waits until the transfer has ended.
+    async fn over(&self) {
         match &self.once {
             // The sender is there as long as `self`.
-            Some(once) => drop(once.subscribe().wait_for(|taken| *taken).await),
+            Some(once) => drop(once.is_over.subscribe().wait_for(|is_over| *is_over).await),
             None => std::future::pending().await,
+        }
+    }
+
+    /// The transfer has ended.
+    fn end(&self) {
+        if let Some(once) = &self.once {
+            once.is_over.send_replace(true);
         }
     }
 }
@@ -195,27 +250,27 @@ impl Place {
 /// One peer, from its header to the end of the association. Nothing if it is no sender: it has not sent a valid header, or not in time.
 async fn attend(association: Association, place: &Place) -> Option<Result<(), Failure>> {
     let peer = paths::peer(&association);
-    let header = tokio::select! {
+    let last = Activity::new();
+    let claimed = async {
+        let header = next_header(&association, place.patience).await?;
+        let header = header.ok_or_else(|| Failure::file("the sender has sent nothing"))?;
+        Ok((header, place.claim(&association, &last).await?))
+    };
+    let claimed = tokio::select! {
         biased;
-        header = next_header(&association) => header.and_then(|header| {
-            header.ok_or_else(|| Failure::file("the sender has sent nothing"))
-        }),
-        () = place.begun() => {
-            association.abort("another transfer was taken");
+        claimed = claimed => claimed,
+        () = place.over() => {
+            association.abort(ANOTHER);
             return None;
         }
         () = place.interrupt.asked(1) => Err(Failure::interrupted("the receiver was interrupted")),
     };
-    let header = match header {
-        Ok(header) if place.claim() => header,
-        Ok(_) => {
-            association.abort("another transfer was taken");
-            return None;
-        }
+    let (header, claim) = match claimed {
+        Ok(claimed) => claimed,
         Err(failure) => {
             tokio::select! {
                 () = refuse(&association, &peer, &failure, place) => {}
-                () = place.begun() => association.abort("another transfer was taken"),
+                () = place.over() => association.abort(ANOTHER),
             }
             return None;
         }
@@ -223,13 +278,18 @@ async fn attend(association: Association, place: &Place) -> Option<Result<(), Fa
     place.incomplete.fetch_add(1, Ordering::Relaxed);
     let _watching = place.tui.watch(&format!("from {peer}"), &association);
     let outcome = tokio::select! {
-        outcome = take_all(&association, &peer, header, place) => outcome,
+        outcome = take_all(&association, &peer, header, &last, place) => outcome,
         () = place.interrupt.asked(1) => Err(Failure::interrupted("the receiver was interrupted")),
         never = paths::watch(&association, &place.console) => match never {},
     };
     if outcome.is_ok() || !place.interrupt.is_asked() {
         place.incomplete.fetch_sub(1, Ordering::Relaxed);
     }
+    let is_replaced = claim.is_some() && last.is_released();
+    if !is_replaced {
+        place.end();
+    }
+    drop(claim);
     match outcome {
         Ok(()) => {
             farewell(&association, FAREWELL).await;
@@ -237,19 +297,25 @@ async fn attend(association: Association, place: &Place) -> Option<Result<(), Fa
         }
         Err(failure) => {
             refuse(&association, &peer, &failure, place).await;
-            Some(Err(failure))
+            (!is_replaced).then_some(Err(failure))
         }
     }
 }
 
 /// Takes everything that a sender has, from its first header on.
-async fn take_all(association: &Association, peer: &str, header: Header, place: &Place) -> Result<(), Failure> {
-    let last = Activity::new();
+async fn take_all(
+    association: &Association,
+    peer: &str,
+    header: Header,
+    last: &Arc<Activity>,
+    place: &Place,
+) -> Result<(), Failure> {
     let receiving = Receiving {
         association,
-        last: &last,
+        last,
         target: &place.target,
         force: place.force,
+        patience: place.patience,
         console: &place.console,
     };
     let is_single_file = |header: &Header| !header.is_folder && !header.name.contains('/');
@@ -264,15 +330,16 @@ async fn take_all(association: &Association, peer: &str, header: Header, place: 
             place.report(&taken, peer, is_single_file(&header));
         }
         // If the sender has gone, what it has said before decides whether that was everything.
-        let _ = association.send(Frame::Done.into_message()).await;
-        next = next_header(association).await?;
+        let _ = receiving.send(Frame::Done).await;
+        next = next_header(association, place.patience).await?;
         if next.is_some() && matches!(&*place.target, Target::Output) {
             return Err(Failure::file("standard output takes one file"));
         }
     }
     if files != 1 && !place.json {
         let line = format!(
-            "received {files} files from {peer}: {}",
+            "received {} from {peer}: {}",
+            count(files, "file"),
             summary(bytes, start.elapsed())
         );
         place.console.say(line);
@@ -285,7 +352,5 @@ async fn refuse(association: &Association, peer: &str, failure: &Failure, place:
     let line = format!("error: transfer from {peer}: {}", visible(&failure.message));
     place.console.note(line);
     let report = Frame::Failed(failure.message.clone()).into_message();
-    if association.send(report).await.is_ok() {
-        farewell(association, FAREWELL).await;
-    }
+    last_word(association, report, FAREWELL).await;
 }

@@ -9,7 +9,7 @@ use whimbrel_lab::Manifest;
 use whimbrel_scenario::Scenario;
 
 use crate::execute::{Common, Destination, execute_and, print_results};
-use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, note, print_json, scenario_error};
+use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, count, exit, fail, note, print_json, scenario_error};
 
 /// Repeat the runs of a manifest.json, and compare the files
 ///
@@ -88,8 +88,8 @@ fn try_run(args: &Args) -> Outcome {
     executed?;
     if differences.is_empty() {
         note(format_args!(
-            "identical: all {} files in {}",
-            earlier.files.len(),
+            "identical: all {} in {}",
+            count(earlier.files.len() as u64, "file"),
             folder.display()
         ));
         return Ok(());

@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use whimbrel::Association;
 
+use crate::output::count;
 use crate::transfer::connect::{Attempt, Toward};
 use crate::transfer::console::Console;
 use crate::transfer::entries;
 use crate::transfer::failure::{EXIT_CODES, Failure, SECURITY};
 use crate::transfer::frame::{CANCELLED, Frame, json_line, visible};
+use crate::transfer::idle::keep_alive;
 use crate::transfer::interrupt::Interrupt;
 use crate::transfer::options::{End, Options};
 use crate::transfer::progress::{hex, summary};
@@ -106,6 +108,7 @@ async fn send(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failure> 
         outcome = transfer(&association, entries, console, report) => outcome,
         () = interrupt.asked(1) => Err(Failure::interrupted("interrupted")),
         never = paths::watch(&association, console) => match never {},
+        never = keep_alive(&association) => match never {},
     };
     drop(watching);
     if let Err(mut failure) = outcome {
@@ -121,7 +124,11 @@ async fn send(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failure> 
         return Err(failure);
     }
     if !args.json && !is_single {
-        console.say(format!("sent {files} files: {}", summary(bytes, start.elapsed())));
+        console.say(format!(
+            "sent {}: {}",
+            count(files, "file"),
+            summary(bytes, start.elapsed())
+        ));
     }
     // The receiver has everything. What becomes of the shutdown changes nothing, and is not waited for if a path has failed.
     if tokio::time::timeout(FAREWELL_PATIENCE, association.shutdown())

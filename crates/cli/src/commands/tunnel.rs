@@ -9,14 +9,15 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use whimbrel::{Association, AssociationError, CloseReason};
+use whimbrel::{Association, AssociationError, CloseReason, ReceivedMessage, Span};
 
 use crate::transfer::connect::{Attempt, Toward, end};
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::frame::printable;
+use crate::transfer::idle::{IdleOptions, is_keep_alive, keep_alive};
 use crate::transfer::interrupt::Interrupt;
-use crate::transfer::listen::{LAST_PACKETS, Until};
+use crate::transfer::listen::{LAST_PACKETS, Serving, Until};
 use crate::transfer::options::{Options, parse_time};
 use crate::transfer::run::block_on;
 use crate::transfer::{address, listen, paths};
@@ -30,6 +31,8 @@ use crate::tunnel::network::{Network, parse_network};
 use crate::tunnel::ports::Ports;
 use crate::tunnel::protocol::{Frame, MAX_MESSAGE, STREAMS, VERSION};
 
+/// Clients that have nothing to send send a message at least every 20 s.
+const EVICT_AFTER: Span = Span::from_secs(30);
 /// How long the server may take to accept the tunnel.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 /// Time before a client connects again, the first time and at most.
@@ -119,6 +122,8 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    idle: IdleOptions,
+    #[command(flatten)]
     toward: Toward,
     #[command(flatten)]
     options: Options,
@@ -181,12 +186,19 @@ async fn serve(args: &Args, console: &Console, events: &Events) -> Result<(), Fa
         (false, true) => "connect to every target that this host can reach",
         (false, false) => "connect to the targets of --allow",
     };
-    let listener = listen::bind(&args.listen, &args.options, STREAMS, MAX_MESSAGE, risk, console)?;
+    let serving = Serving {
+        streams: STREAMS,
+        max_message: MAX_MESSAGE,
+        evict_after: EVICT_AFTER,
+        risk,
+    };
+    let listener = listen::bind(&args.listen, &args.options, serving, console)?;
     events.listening(listener.stack());
     let service = Service {
         allowed: Some(Arc::new(allowed)),
         device: device(args, console, events)?,
         udp_idle: args.udp_idle,
+        patience: Some(args.idle.patience()),
         lookups: Lookups::default(),
     };
     let clients = Clients::default();
@@ -196,15 +208,7 @@ async fn serve(args: &Args, console: &Console, events: &Events) -> Result<(), Fa
         attend(association, service, clients, interrupt.clone(), console, events)
     };
     let stack = listener.stack().clone();
-    let enough = std::future::pending();
-    let mut serving = pin!(listen::serve(
-        listener,
-        Until::Interrupt,
-        enough,
-        &interrupt,
-        console,
-        attend
-    ));
+    let mut serving = pin!(listen::serve(listener, Until::Interrupt, &interrupt, console, attend));
     tokio::select! {
         served = &mut serving => served.map(drop),
         Err(failure) = carry(service.device.as_ref()) => {
@@ -242,6 +246,16 @@ impl Clients {
     }
 }
 
+/// Returns the first message of a client.
+async fn first_message(association: &Association, service: &Service) -> Result<Option<ReceivedMessage>, Failure> {
+    loop {
+        match service.wait(association.recv()).await?? {
+            Some(message) if is_keep_alive(message.ppid) => {}
+            first => return Ok(first),
+        }
+    }
+}
+
 /// Serves one client.
 async fn attend(
     association: Association,
@@ -253,7 +267,7 @@ async fn attend(
 ) -> Option<Result<(), Failure>> {
     let peer = paths::peer(&association);
     let greeting = async {
-        match association.recv().await? {
+        match first_message(&association, &service).await? {
             Some(message) => match Frame::from_message(message) {
                 Ok(Frame::Hello(VERSION, token)) => Ok(token),
                 Ok(Frame::Hello(version, _)) => Err(Failure::file(format!(
@@ -323,6 +337,7 @@ async fn connect(args: &Args, console: &Console, events: &Events) -> Result<(), 
             allowed: None,
             device: device(args, console, events)?,
             udp_idle: args.udp_idle,
+            patience: None,
             lookups: Lookups::default(),
         },
         token: u128::from_be_bytes(token),
@@ -501,6 +516,7 @@ impl Client<'_> {
             served = mux.serve(&self.service) => Err(Lost::after(connected, served)),
             () = self.stopped() => Ok(()),
             never = self.events.watch_paths(association) => match never {},
+            never = keep_alive(association) => match never {},
         };
         let error = outcome.as_ref().err().map(|lost: &Lost| lost.failure.message.as_str());
         self.events.ended(&peer, connected, error);

@@ -13,6 +13,7 @@ use super::exchange::{News, Totals, exchange};
 use super::plan::Plan;
 use super::protocol::{Frame, Start};
 use super::report;
+use crate::output::count;
 use crate::transfer::connect::{Attempt, Toward, end};
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
@@ -137,7 +138,8 @@ fn check_length(length: u32, options: &Options) -> Result<(), Failure> {
     let room = options.association(End::Connects)?.send_buffer;
     if length > room {
         return Err(Failure::wrong_use(format!(
-            "messages of {length} bytes (--length) do not fit into a send buffer of {room} bytes (--buffer)"
+            "messages of {} (--length) do not fit into a send buffer of {room} bytes (--buffer)",
+            count(u64::from(length), "byte")
         )));
     }
     Ok(())
@@ -159,6 +161,7 @@ async fn one(
         bytes: test.bytes,
         interval: Duration::from_secs_f64(test.interval),
         reports: false,
+        patience: None,
     };
     let start = Start::new(&plan);
     let agreed = async {
@@ -205,13 +208,13 @@ fn introduce(test: &Test, options: &Options, associations: &[(Stack, Association
         ));
     }
     let length = match test.bytes {
-        Some(bytes) => format!("{bytes} bytes"),
+        Some(bytes) => count(bytes, "byte"),
         None => format!("{} s", test.seconds),
     };
     console.say(format!(
-        "scheme {}, messages of {} bytes, {length}",
+        "scheme {}, messages of {}, {length}",
         options.scheme_name(),
-        test.message_bytes
+        count(u64::from(test.message_bytes), "byte")
     ));
     console.say(report::HEAD);
 }

@@ -10,6 +10,7 @@ use super::plan::Plan;
 use super::protocol::{Frame, Received};
 use super::sample::{Interval, Sampler};
 use crate::transfer::failure::Failure;
+use crate::transfer::idle::{Patience, is_keep_alive};
 
 /// Messages sent before other work has its turn.
 const BURST: usize = 64;
@@ -57,6 +58,28 @@ struct Exchange<'a> {
     reported: Option<Instant>,
     /// Bytes received at the last tick, and its time.
     ticked: (u64, f64),
+    progress: Progress,
+}
+
+/// What the peer has taken and sent, and since when it is the same.
+struct Progress {
+    counts: Option<(u64, u64)>,
+    since: Instant,
+}
+
+impl Progress {
+    /// Checks that the peer is not idle for too long.
+    fn check(&mut self, association: &Association, patience: Option<Patience>) -> Result<(), Failure> {
+        let stats = association.stats();
+        let counts = stats.map(|stats| (stats.data_bytes_acked, stats.bytes_delivered));
+        if counts != self.counts {
+            (self.counts, self.since) = (counts, Instant::now());
+        }
+        match patience {
+            Some(patience) if patience.is_over(self.since) => Err(patience.failure()),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Runs a measurement. `stop` ends it early; `news` hears of each interval.
@@ -78,6 +101,10 @@ pub(crate) async fn exchange(
         first: None,
         reported: None,
         ticked: (0, 0.0),
+        progress: Progress {
+            counts: None,
+            since: Instant::now(),
+        },
     };
     if plan.receives {
         exchange.totals.received = Some(Received::default());
@@ -96,6 +123,9 @@ impl Exchange<'_> {
         let start = tokio::time::Instant::now();
         let mut tick = tokio::time::interval_at(start + self.plan.interval, self.plan.interval);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let patience = self.plan.patience;
+        let mut look = tokio::time::interval(patience.map_or(DRAIN, Patience::interval));
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         let deadline = start + self.plan.time;
         let mut limit = deadline + DRAIN;
         let mut buffer = Vec::new();
@@ -115,6 +145,7 @@ impl Exchange<'_> {
                     Err(error) => return Err(error.into()),
                 },
                 _ = tick.tick() => self.tick(news),
+                _ = look.tick() => self.progress.check(association, patience)?,
                 () = tokio::time::sleep_until(deadline), if self.sending => self.end_sending(),
                 () = &mut stop, if !self.totals.stopped => {
                     self.totals.stopped = true;
@@ -180,6 +211,9 @@ impl Exchange<'_> {
     }
 
     fn on_message(&mut self, ppid: u32, data: &[u8], news: &mut impl FnMut(News)) -> Result<(), Failure> {
+        if is_keep_alive(ppid) {
+            return Ok(());
+        }
         let frame = Frame::parse(ppid, data).map_err(|what| Failure::file(format!("the other end sent {what}")))?;
         match frame {
             Frame::Data if self.receiving => self.on_data(data.len()),

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::transfer::idle::Patience;
+
 /// What an end does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
@@ -15,4 +17,6 @@ pub(crate) struct Plan {
     pub(crate) interval: Duration,
     /// Whether the peer gets the reports of this end's paths.
     pub(crate) reports: bool,
+    /// How long a server lets the peer be idle.
+    pub(crate) patience: Option<Patience>,
 }

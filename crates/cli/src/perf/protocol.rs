@@ -184,6 +184,7 @@ mod tests {
             bytes: Some(5),
             interval: std::time::Duration::from_secs(1),
             reports: false,
+            patience: None,
         })
     }
 

@@ -1,11 +1,11 @@
 //! What an association and its paths have done in an interval of time.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use whimbrel::{Association, JudgedLosses, PathState};
+use whimbrel::{Association, JudgedLosses, PathId, PathState};
 
 /// What one end has sent in an interval, and the state of its paths at the end of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -114,7 +114,7 @@ pub(crate) struct Sampler {
     last: Counters,
     first: Counters,
     /// The paths of the last sample, as an association that has ended has none.
-    paths: Vec<PathSample>,
+    paths: Vec<(PathKey, PathSample)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -124,8 +124,11 @@ struct Counters {
     received: u64,
     retransmissions: u64,
     timeouts: u64,
-    paths: BTreeMap<(SocketAddr, SocketAddr), (u64, Losses)>,
+    paths: BTreeMap<PathKey, (u64, Losses)>,
 }
+
+/// A path for as long as it is the same: its number is used again for other addresses, and a NAT changes ports.
+type PathKey = (PathId, IpAddr, IpAddr);
 
 impl Sampler {
     pub(crate) fn new(association: &Association) -> Self {
@@ -184,10 +187,9 @@ impl Sampler {
         self.paths.clear();
         for path in paths {
             let losses = Losses::from(path.quality.judged);
-            self.last
-                .paths
-                .insert((path.local, path.remote), (path.delivered, losses));
-            self.paths.push(PathSample {
+            let key = (path.id, path.local.ip(), path.remote.ip());
+            self.last.paths.insert(key, (path.delivered, losses));
+            let sample = PathSample {
                 local: path.local,
                 remote: path.remote,
                 state: path.state.into(),
@@ -199,18 +201,15 @@ impl Sampler {
                 rttvar_ms: millis(path.rttvar.as_nanos()),
                 min_rtt_ms: path.min_rtt.map(|rtt| millis(rtt.as_nanos())),
                 losses,
-            });
+            };
+            self.paths.push((key, sample));
         }
     }
 
     fn since(&self, before: &Counters) -> Interval {
         let now = &self.last;
-        let paths = self.paths.iter().map(|path| {
-            let (bytes, losses) = before
-                .paths
-                .get(&(path.local, path.remote))
-                .copied()
-                .unwrap_or_default();
+        let paths = self.paths.iter().map(|(key, path)| {
+            let (bytes, losses) = before.paths.get(key).copied().unwrap_or_default();
             PathSample {
                 bytes: path.bytes.saturating_sub(bytes),
                 losses: path.losses.since(losses),

@@ -7,16 +7,25 @@ use whimbrel::{Association, Message, ReceivedMessage};
 
 use super::exchange::{Totals, exchange};
 use super::plan::Plan;
-use super::protocol::{Frame, Start};
+use super::protocol::{Frame, MAX_MESSAGE, Start};
 use super::report;
 use crate::output::count;
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
+use crate::transfer::idle::{Patience, is_keep_alive};
 use crate::transfer::interrupt::Interrupt;
+use crate::transfer::listen::{EVICT_AFTER, Serving, last_word};
 use crate::transfer::progress::summary;
 use crate::transfer::{listen, paths};
 use crate::tui::Tui;
 
+/// How the servers listen.
+pub(crate) const SERVING: Serving<'static> = Serving {
+    streams: 1,
+    max_message: MAX_MESSAGE,
+    evict_after: EVICT_AFTER,
+    risk: "make this host send data to them",
+};
 /// How long a measurement may take beyond its time.
 const OVERTIME: Duration = Duration::from_secs(90);
 
@@ -30,6 +39,7 @@ pub(crate) struct Server {
     pub(crate) json: bool,
     /// Whether messages of other protocols are returned.
     pub(crate) echoes: bool,
+    pub(crate) patience: Patience,
     pub(crate) tui: Tui,
 }
 
@@ -38,25 +48,29 @@ impl Server {
     pub(crate) async fn attend(self, association: Association) -> Option<Result<(), Failure>> {
         let peer = paths::peer(&association);
         let first = tokio::select! {
-            first = association.recv() => first,
+            first = self.next(&association) => first,
             () = self.interrupt.asked(1) => {
                 association.abort("the server was interrupted");
                 return None;
             }
         };
         let message = match first {
-            Ok(Some(message)) => message,
-            Ok(None) | Err(_) => return None,
+            Ok(message) => message?,
+            Err(failure) => {
+                self.give_up(&association, &peer, &failure);
+                return None;
+            }
         };
         if !Frame::is_known(message.ppid) && self.echoes {
-            let (messages, bytes) = self.echo(&association, message).await;
+            let (messages, bytes) = self.echo(&association, message, &peer).await;
             if self.json {
                 self.console
                     .say(json!({ "peer": peer, "messages": messages, "bytes": bytes }).to_string());
             } else {
                 self.console.say(format!(
-                    "{peer}: returned {}, {bytes} bytes",
-                    count(messages, "message")
+                    "{peer}: returned {}, {}",
+                    count(messages, "message"),
+                    count(bytes, "byte")
                 ));
             }
             return Some(Ok(()));
@@ -76,14 +90,31 @@ impl Server {
         Some(outcome)
     }
 
+    /// Waits for the next message. `None` at the end of the association.
+    ///
+    /// # Errors
+    /// Returns an error if the peer is idle for too long.
+    async fn next(&self, association: &Association) -> Result<Option<ReceivedMessage>, Failure> {
+        loop {
+            match self.patience.within(association.recv()).await? {
+                Ok(Some(message)) if is_keep_alive(message.ppid) => {}
+                received => return Ok(received.unwrap_or(None)),
+            }
+        }
+    }
+
+    /// Aborts an association whose peer is idle.
+    fn give_up(&self, association: &Association, peer: &str, failure: &Failure) {
+        self.console.note(format!("{peer}: {}", failure.message));
+        association.abort(&failure.message);
+    }
+
     /// Reports a failure here and to the client.
     async fn refuse(&self, association: &Association, peer: &str, failure: &Failure) {
         self.console
             .note(format!("error: measurement with {peer}: {}", failure.message));
         let refusal = Frame::Refused(failure.message.clone()).into_message();
-        if association.send(refusal).await.is_ok() {
-            listen::farewell(association, "the measurement is over").await;
-        }
+        last_word(association, refusal, "the measurement is over").await;
     }
 
     /// Returns what a client asks for.
@@ -107,6 +138,7 @@ impl Server {
             bytes: start.bytes,
             interval: Duration::from_secs_f64(start.interval),
             reports: true,
+            patience: Some(self.patience),
         };
         let _watching = self.tui.watch(&format!("with {peer}"), association);
         let measured = exchange(association, plan, self.interrupt.asked(1), |_| {});
@@ -139,7 +171,7 @@ impl Server {
     }
 
     /// Returns messages until the peer ends the association. Returns how many, and their bytes.
-    async fn echo(&self, association: &Association, first: ReceivedMessage) -> (u64, u64) {
+    async fn echo(&self, association: &Association, first: ReceivedMessage, peer: &str) -> (u64, u64) {
         let (mut messages, mut bytes) = (0, 0);
         let mut next = first;
         let all = async {
@@ -151,19 +183,22 @@ impl Server {
                     ..Message::new(0, std::mem::take(&mut next.data))
                 };
                 // While the peer does not read, nothing more is read from it.
-                if association.send(answer).await.is_err() {
+                if self.patience.within(association.send(answer)).await?.is_err() {
                     break;
                 }
                 messages += 1;
                 bytes += len;
-                match association.recv().await {
-                    Ok(Some(message)) => next = message,
-                    _ => break,
+                match self.next(association).await? {
+                    Some(message) => next = message,
+                    None => break,
                 }
             }
+            Ok(())
         };
         tokio::select! {
-            () = all => {}
+            outcome = all => if let Err(failure) = outcome {
+                self.give_up(association, peer, &failure);
+            },
             () = self.interrupt.asked(1) => association.abort("the server was interrupted"),
         }
         (messages, bytes)

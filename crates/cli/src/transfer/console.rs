@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::frame::visible;
+use crate::output::count;
 
 /// Bytes of lines that wait for a slow output; further lines are dropped.
 const WAITING_RESULTS: usize = 64 << 20;
@@ -222,7 +223,8 @@ impl Console {
         let lost = self.out.finish(if is_interrupted { LAST_LINES } else { PATIENCE });
         if lost > 0 {
             self.note(format!(
-                "warning: standard output is not read; {lost} lines of results were not printed"
+                "warning: standard output is not read; {} of results not printed",
+                count(lost, "line")
             ));
         }
         self.err.finish(LAST_LINES);

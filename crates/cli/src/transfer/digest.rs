@@ -1,8 +1,7 @@
 //! SHA-256 of content.
 
 use std::fs::File;
-use std::io::{Error, ErrorKind, Read, Result};
-use std::path::PathBuf;
+use std::io::{Error, ErrorKind, Read, Result, Seek as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -62,18 +61,20 @@ impl Default for Hashes {
 }
 
 impl Hashes {
-    /// Hashes the first `len` bytes of a file in another thread, which stops when the future is dropped.
+    /// Hashes the first `len` bytes of the file that `open` returns in another thread, which stops when the future is dropped.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or has fewer bytes.
-    pub(crate) async fn hash(&self, path: PathBuf, len: u64) -> Result<Sha256> {
+    pub(crate) async fn hash(&self, open: impl FnOnce() -> Result<File> + Send + 'static, len: u64) -> Result<Sha256> {
         let slot = Arc::clone(&self.0).acquire_owned().await.map_err(Error::other)?;
         let guard = StopOnDrop::default();
         let stop = guard.flag();
         let hashing = tokio::task::spawn_blocking(move || {
             let _slot = slot;
             let mut hasher = Sha256::new();
-            if hash_all(File::open(path)?.take(len), &mut hasher, &stop)? < len {
+            let mut file = open()?;
+            file.rewind()?;
+            if hash_all(file.take(len), &mut hasher, &stop)? < len {
                 return Err(Error::other("it became shorter"));
             }
             Ok(hasher)

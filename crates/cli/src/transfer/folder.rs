@@ -1,15 +1,21 @@
 //! The folder for received files: its partial files, and those of receivers that were killed.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::fs::{File, TryLockError};
+use std::io::{self, ErrorKind, Seek, SeekFrom};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use cap_fs_ext::OpenOptionsMaybeDirExt as _;
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, DirEntry, OpenOptions};
 use sha2::{Digest, Sha256};
-use tempfile::{NamedTempFile, TempPath};
 
 use super::frame::OWN_PREFIX as PREFIX;
 use super::interrupt::Interrupt;
+use super::place::{Place, enter_all};
+use super::progress::hex;
+use crate::output::count;
 
 /// The end of the names of partial files that are of no use later.
 const SUFFIX: &str = ".part";
@@ -21,7 +27,7 @@ const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
 /// A folder in use. Receivers that share it hold a lock on it, so that only the first one removes leftover files.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    path: PathBuf,
+    dir: Arc<Dir>,
     /// After Ctrl-C nothing is kept.
     interrupt: Interrupt,
     /// Held until the end; none where folders cannot be locked.
@@ -30,105 +36,74 @@ pub(crate) struct Folder {
 
 /// A file that is being received. Unless it gets its name it is removed, except for content that a later transfer continues.
 #[derive(Debug)]
-pub(crate) enum Part {
-    Named(NamedTempFile),
-    Kept(Kept),
-}
-
-/// A file that a later transfer finds. It is locked.
-#[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct Part {
     file: File,
-    path: PathBuf,
+    place: Place,
+    /// Whether a later transfer finds it. It is locked.
+    is_findable: bool,
     /// Whether it stays: content of an earlier transfer does by default.
     keep: bool,
     interrupt: Interrupt,
 }
 
-impl Drop for Kept {
+impl Drop for Part {
     fn drop(&mut self) {
         let is_kept = self.keep && !self.interrupt.is_asked();
-        // It may have got its name, and another transfer may have a new file at the path.
-        if !is_kept && is_at(&self.file, &self.path) {
-            let _ = std::fs::remove_file(&self.path);
+        // It may have got its name, and another transfer may have a new file at the place.
+        if !is_kept && self.place.has(&self.file) {
+            let _ = self.place.remove();
         }
     }
 }
 
 impl Part {
-    pub(crate) fn path(&self) -> &Path {
-        match self {
-            Part::Named(file) => file.path(),
-            Part::Kept(kept) => &kept.path,
-        }
+    pub(crate) fn file(&mut self) -> &mut File {
+        &mut self.file
     }
 
-    pub(crate) fn file(&mut self) -> &mut File {
-        match self {
-            Part::Named(file) => file.as_file_mut(),
-            Part::Kept(kept) => &mut kept.file,
-        }
+    /// Returns another handle of the file, which shares its position.
+    pub(crate) fn handle(&self) -> io::Result<File> {
+        self.file.try_clone()
     }
 
     /// Discards what is after this position, where the next piece goes. What is before it stays for a later transfer by default.
     pub(crate) fn begin_at(&mut self, place: u64) -> io::Result<()> {
-        if let Part::Kept(kept) = self {
-            kept.keep = place > 0;
-        }
-        self.file().set_len(place)?;
-        self.file().seek(SeekFrom::Start(place))?;
+        self.keep = self.is_findable && place > 0;
+        self.file.set_len(place)?;
+        self.file.seek(SeekFrom::Start(place))?;
         Ok(())
     }
 
-    /// Leaves it for a later transfer, unless there is nothing in it.
+    /// Leaves it for a later transfer if one can find it, unless there is nothing in it.
     pub(crate) fn keep(&mut self) {
-        if let Part::Kept(kept) = self {
-            kept.keep = kept.file.metadata().is_ok_and(|metadata| metadata.len() > 0);
-        }
+        self.keep = self.is_findable && self.file.metadata().is_ok_and(|metadata| metadata.len() > 0);
     }
 
     /// Removes it at its end.
     pub(crate) fn discard(&mut self) {
-        if let Part::Kept(kept) = self {
-            kept.keep = false;
-        }
+        self.keep = false;
     }
 
     /// Gives it its name. `force`: replaces a file of this name.
     ///
     /// # Errors
     /// Returns the error and the file, which a later transfer finds.
-    pub(crate) fn persist(self, to: &Path, force: bool) -> Result<(), (io::Error, Part)> {
-        match self {
-            Part::Named(file) if force => file.persist(to).map(drop).map_err(|e| (e.error, Part::Named(e.file))),
-            Part::Named(file) => {
-                let persisted = file.persist_noclobber(to);
-                persisted.map(drop).map_err(|e| (e.error, Part::Named(e.file)))
-            }
-            Part::Kept(kept) => {
-                let renamed = if force {
-                    std::fs::rename(&kept.path, to)
-                } else {
-                    rename_to_new(&kept.path, to)
-                };
-                renamed.map_err(|error| {
-                    let mut part = Part::Kept(kept);
-                    part.keep();
-                    (error, part)
-                })
+    pub(crate) fn persist(mut self, to: &Place, force: bool) -> Result<(), (io::Error, Part)> {
+        let replaced = || io::Error::other("another program has removed or replaced it while it was received");
+        let renamed = if self.place.has(&self.file) {
+            self.place.rename(to, force)
+        } else {
+            Err(replaced())
+        };
+        match renamed {
+            Ok(()) if to.has(&self.file) => Ok(()),
+            Ok(()) => Err((replaced(), self)),
+            Err(error) => {
+                self.keep();
+                Err((error, self))
             }
         }
     }
-}
-
-/// Renames a file without replacing another one: by a hard link only where the file system has no such rename. FAT has no hard links.
-fn rename_to_new(from: &Path, to: &Path) -> io::Result<()> {
-    let path = TempPath::try_from_path(from)?;
-    path.persist_noclobber(to).map_err(|failed| {
-        let mut path = failed.path;
-        path.disable_cleanup(true);
-        failed.error
-    })
 }
 
 impl Folder {
@@ -136,21 +111,24 @@ impl Folder {
     /// number of removed files.
     pub(crate) fn open(path: &Path, interrupt: &Interrupt) -> io::Result<(Self, usize)> {
         if path.exists() && !path.is_dir() {
-            return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder"));
+            return Err(io::Error::new(ErrorKind::NotADirectory, "it is not a folder"));
         }
         std::fs::create_dir_all(path)?;
+        let dir = Arc::new(Dir::open_ambient_dir(path, ambient_authority())?);
         let mut removed = 0;
-        let lock = File::open(path).ok();
+        // The handle itself cannot be locked on Linux.
+        let lock = dir.open_with(".", OpenOptions::new().read(true).maybe_dir(true));
+        let lock = lock.map(cap_std::fs::File::into_std).ok();
         if let Some(lock) = &lock {
             if lock.try_lock().is_ok() {
-                removed = remove_leftovers(path);
+                removed = remove_leftovers(&dir);
                 // If the unlock fails, the lock is released at exit: it only prevents others from cleaning up.
                 let _ = lock.unlock();
             }
             let _ = lock.try_lock_shared();
         }
         let folder = Folder {
-            path: path.to_owned(),
+            dir,
             interrupt: interrupt.clone(),
             _lock: lock,
         };
@@ -158,43 +136,40 @@ impl Folder {
         Ok((folder, removed))
     }
 
-    /// Creates the folders of a name. Returns the file's path.
+    /// Creates the folders of a name. Returns the file's place.
     ///
     /// # Errors
     /// Returns an error if something else than a folder is in the way, such as a link that leads elsewhere.
-    pub(crate) fn prepare(&self, name: &str) -> io::Result<PathBuf> {
-        if let Some((folders, _)) = name.rsplit_once('/') {
-            self.create_folder(folders)?;
-        }
-        Ok(self.path.join(name))
+    pub(crate) fn prepare(&self, name: &str) -> io::Result<Place> {
+        Place::below(&self.dir, name)
     }
 
     /// Creates a folder, with those that it is in.
     pub(crate) fn create_folder(&self, name: &str) -> io::Result<()> {
-        let mut path = self.path.clone();
-        for part in name.split('/') {
-            path.push(part);
-            match path.symlink_metadata() {
-                Ok(metadata) if metadata.is_dir() => {}
-                Ok(_) => return Err(io::Error::other(format!("{part} is there already and is not a folder"))),
-                Err(_) => match std::fs::create_dir(&path) {
-                    // Another transfer may have created it meanwhile.
-                    Err(e) if e.kind() != io::ErrorKind::AlreadyExists => return Err(e),
-                    _ => {}
-                },
-            }
-        }
-        Ok(())
+        enter_all(&self.dir, name).map(drop)
     }
 
     /// Creates a file for content that arrives.
     pub(crate) fn part_file(&self) -> io::Result<Part> {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(PREFIX).suffix(SUFFIX);
-        let file = builder.make_in(&self.path, |path| {
-            OpenOptions::new().write(true).create_new(true).open(path)
-        })?;
-        Ok(Part::Named(file))
+        loop {
+            let mut random = [0; 8];
+            getrandom::fill(&mut random).map_err(io::Error::other)?;
+            let place = Place::new(&self.dir, format!("{PREFIX}{}{SUFFIX}", hex(&random)));
+            match place.create() {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                created => return Ok(self.part(created?, place, false)),
+            }
+        }
+    }
+
+    fn part(&self, file: File, place: Place, is_findable: bool) -> Part {
+        Part {
+            file,
+            place,
+            is_findable,
+            keep: false,
+            interrupt: self.interrupt.clone(),
+        }
     }
 
     /// Opens or creates the file that a later transfer of this name and size continues. Returns it with the number of bytes in it; none
@@ -209,17 +184,16 @@ impl Folder {
         size: u64,
         lock: impl FnOnce(&File) -> Result<(), TryLockError>,
     ) -> io::Result<Option<(Part, u64)>> {
-        let digest = Sha256::digest(format!("{size} {name}"));
-        let digest: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
-        let path = self.path.join(format!("{PREFIX}{digest}{KEPT_SUFFIX}"));
-        let fresh = OpenOptions::new().read(true).write(true).create_new(true).open(&path);
+        let digest = hex(&Sha256::digest(format!("{size} {name}"))[..16]);
+        let place = Place::new(&self.dir, format!("{PREFIX}{digest}{KEPT_SUFFIX}"));
+        let fresh = place.create();
         let is_fresh = fresh.is_ok();
         let file = match fresh {
             Ok(file) => file,
-            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => match path.symlink_metadata() {
-                Ok(metadata) if metadata.is_file() => OpenOptions::new().read(true).write(true).open(&path)?,
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => match place.write()? {
+                Some(file) => file,
                 // A link may lead anywhere.
-                _ => return Ok(None),
+                None => return Ok(None),
             },
             Err(e) => return Err(e),
         };
@@ -229,52 +203,33 @@ impl Folder {
             // Some file systems have no locks.
             Err(TryLockError::Error(_)) => {
                 if is_fresh {
-                    let _ = std::fs::remove_file(&path);
+                    let _ = place.remove();
                 }
                 return Ok(None);
             }
         }
         // The last one that had the lock may have removed or renamed the file since it was opened. A file with another name is complete:
         // a receiver was killed when it gave the file that name.
-        if !is_at(&file, &path) || has_other_name(&file) {
+        if !place.has(&file) || has_other_name(&file) {
             return Ok(None);
         }
         let have = file.metadata()?.len();
-        let part = Part::Kept(Kept {
-            file,
-            path,
-            keep: have > 0,
-            interrupt: self.interrupt.clone(),
-        });
+        let mut part = self.part(file, place, true);
+        part.keep = have > 0;
         Ok(Some((part, have.min(size))))
     }
 
     /// Checks that the disk has room for a file of `size` bytes, so that a full disk is detected before the transfer. Reserves
     /// nothing, because the sender's announcement may be wrong.
-    pub(crate) fn check_room(&self, size: u64) -> std::io::Result<()> {
-        match room(&self.path) {
-            Some(room) if size > room => Err(std::io::Error::new(
-                std::io::ErrorKind::StorageFull,
-                format!("it has {size} bytes, and the disk has room for {room}"),
+    pub(crate) fn check_room(&self, size: u64) -> io::Result<()> {
+        match room(&self.dir) {
+            Some(room) if size > room => Err(io::Error::new(
+                ErrorKind::StorageFull,
+                format!("it has {}, and the disk has room for {room}", count(size, "byte")),
             )),
             _ => Ok(()),
         }
     }
-}
-
-/// Returns whether this file is still the one at the path.
-#[cfg(unix)]
-fn is_at(file: &File, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
-
-    let identity = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
-    let here = file.metadata().map(identity).ok();
-    here.is_some() && here == path.symlink_metadata().map(identity).ok()
-}
-
-#[cfg(not(unix))]
-fn is_at(_file: &File, path: &Path) -> bool {
-    path.exists()
 }
 
 #[cfg(unix)]
@@ -290,11 +245,11 @@ fn has_other_name(_file: &File) -> bool {
 }
 
 /// Removes partial files; ignores those that cannot be removed. Returns the number of removed files.
-fn remove_leftovers(path: &Path) -> usize {
-    let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
-    let is_old = |entry: &std::fs::DirEntry| {
+fn remove_leftovers(dir: &Dir) -> usize {
+    let entries = dir.entries().into_iter().flatten().flatten();
+    let is_old = |entry: &DirEntry| {
         let modified = entry.metadata().and_then(|metadata| metadata.modified());
-        modified.is_ok_and(|modified| modified.elapsed().is_ok_and(|age| age > KEPT))
+        modified.is_ok_and(|modified| modified.into_std().elapsed().is_ok_and(|age| age > KEPT))
     };
     let leftovers = entries.filter(|entry| {
         let name = entry.file_name();
@@ -302,20 +257,18 @@ fn remove_leftovers(path: &Path) -> usize {
         let is_useless = name.ends_with(SUFFIX) || name.ends_with(KEPT_SUFFIX) && is_old(entry);
         name.starts_with(PREFIX) && is_useless && entry.file_type().is_ok_and(|kind| kind.is_file())
     });
-    leftovers
-        .filter(|entry| std::fs::remove_file(entry.path()).is_ok())
-        .count()
+    leftovers.filter(|entry| entry.remove_file().is_ok()).count()
 }
 
 /// Returns the free bytes of the disk, if the system reports them.
 #[cfg(target_os = "linux")]
-fn room(path: &Path) -> Option<u64> {
-    let disk = nix::sys::statvfs::statvfs(path).ok()?;
-    disk.blocks_available().checked_mul(disk.fragment_size())
+fn room(dir: &Dir) -> Option<u64> {
+    let disk = rustix::fs::fstatvfs(dir).ok()?;
+    disk.f_bavail.checked_mul(disk.f_frsize)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn room(_path: &Path) -> Option<u64> {
+fn room(_dir: &Dir) -> Option<u64> {
     None
 }
 

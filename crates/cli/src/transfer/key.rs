@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::failure::Failure;
+use crate::output::count;
 
 /// Allowed length of a key in bytes: shorter ones can be guessed, longer ones are not supported (a limit of this stack, not of RFC
 /// 4895).
@@ -33,8 +34,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     match key.len() {
         SHORTEST..=LONGEST => Ok(key),
         len => Err(wrong(format!(
-            "it has {}{len} bytes, allowed are {SHORTEST} to {LONGEST}; `openssl rand -hex 32 > FILE` makes a key",
-            if len > LONGEST { "at least " } else { "" }
+            "it has {}{}, allowed are {SHORTEST} to {LONGEST}; `openssl rand -hex 32 > FILE` makes a key",
+            if len > LONGEST { "at least " } else { "" },
+            count(len as u64, "byte")
         ))),
     }
 }

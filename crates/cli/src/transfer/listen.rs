@@ -2,11 +2,10 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use tokio::task::{JoinError, JoinSet};
-use whimbrel::{Association, AssociationConfig, Discard, Listener, Span, Stack, StackConfig};
+use whimbrel::{Association, AssociationConfig, Discard, Listener, Message, Span, Stack, StackConfig};
 
 use super::console::Console;
 use super::failure::Failure;
@@ -29,18 +28,37 @@ const STRANGERS_INTERVAL: Duration = Duration::from_millis(200);
 /// Least time between two reports of them.
 const REPORTS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Listens on these addresses and says where. `max_message`: the longest message of a peer. `risk`: what anyone can do without a key.
+/// What a command serves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Serving<'a> {
+    pub(crate) streams: u16,
+    /// The longest message of a peer.
+    pub(crate) max_message: u32,
+    /// Time without a message after which an association may be aborted for a new one, at a limit on their number.
+    pub(crate) evict_after: Span,
+    /// What anyone can do without a key.
+    pub(crate) risk: &'a str,
+}
+
+/// [`Serving::evict_after`] of commands whose peers are not idle, or can try again.
+pub(crate) const EVICT_AFTER: Span = Span::from_secs(5);
+
+/// Listens on these addresses and says where.
 ///
 /// # Errors
 /// Returns an error if an option is wrong or an address cannot be bound.
 pub(crate) fn bind(
     listen: &[SocketAddr],
     options: &Options,
-    streams: u16,
-    max_message: u32,
-    risk: &str,
+    serving: Serving<'_>,
     console: &Console,
 ) -> Result<Listener, Failure> {
+    let Serving {
+        streams,
+        max_message,
+        evict_after,
+        risk,
+    } = serving;
     let config = StackConfig {
         local: listen.to_vec(),
         port: options.port,
@@ -52,6 +70,7 @@ pub(crate) fn bind(
         max_associations: MAX_ASSOCIATIONS,
         max_associations_per_address: MAX_ASSOCIATIONS_PER_ADDRESS,
         first_message_timeout: Some(FIRST_MESSAGE),
+        evict_after: Some(evict_after),
         ..StackConfig::default()
     };
     let listener = Listener::bind(config)?;
@@ -105,7 +124,7 @@ pub(crate) enum Until {
     Ended,
 }
 
-/// Serves every association in a task of its own until Ctrl-C, until `until`, or until `enough`. Then those that there are have time to end;
+/// Serves every association in a task of its own until Ctrl-C or until `until`. Then those that there are have time to end;
 /// a second Ctrl-C aborts them. Returns what came of the first one that counts.
 ///
 /// # Errors
@@ -113,7 +132,6 @@ pub(crate) enum Until {
 pub(crate) async fn serve<F>(
     listener: Listener,
     until: Until,
-    enough: impl Future<Output = ()>,
     interrupt: &Interrupt,
     console: &Console,
     attend: impl Fn(Association) -> F,
@@ -126,7 +144,6 @@ where
     let mut unauthenticated = Unauthenticated::default();
     let mut strangers = tokio::time::interval(STRANGERS_INTERVAL);
     let mut outcome = None;
-    let mut enough = pin!(enough);
     loop {
         tokio::select! {
             accepted = listener.accept() => drop(tasks.spawn(attend(accepted?))),
@@ -137,7 +154,6 @@ where
                 }
             }
             _ = strangers.tick() => unauthenticated.report(&stack, console),
-            () = &mut enough => break,
             () = interrupt.asked(1) => break,
         }
     }
@@ -164,6 +180,15 @@ type Ended = Result<Option<Result<(), Failure>>, JoinError>;
 /// What came of an association; nothing if it does not count.
 fn outcome_of(ended: Ended) -> Option<Result<(), Failure>> {
     ended.unwrap_or_else(|error| Some(Err(Failure::file(format!("a task broke: {error}")))))
+}
+
+/// Sends the last message and does what [`farewell`] does.
+pub(crate) async fn last_word(association: &Association, message: Message, reason: &str) {
+    match tokio::time::timeout(FAREWELL_PATIENCE, association.send(message)).await {
+        Ok(Ok(())) => farewell(association, reason).await,
+        Ok(Err(_)) => {}
+        Err(_) => association.abort(reason),
+    }
 }
 
 /// Waits until the peer, whose turn it is, has ended the association; what it still sends is dropped. An abort with this reason if that takes

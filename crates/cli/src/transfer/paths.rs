@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use whimbrel::{Association, PathChange, PathEvent, PathInfo, PathState};
+use whimbrel::{Association, PathChange, PathEvent, PathId, PathInfo, PathState};
 
 use super::console::Console;
 use crate::perf::sample::State;
@@ -51,7 +51,7 @@ pub(crate) async fn watch(association: &Association, console: &Console) -> std::
     watch_with(association, console, |_| {}).await
 }
 
-/// Does what [`watch`] does, and calls `report` each time as well.
+/// Does what [`watch`] does, and calls `report` each time as well, at once.
 pub(crate) async fn watch_with(
     association: &Association,
     console: &Console,
@@ -59,25 +59,111 @@ pub(crate) async fn watch_with(
 ) -> std::convert::Infallible {
     let mut events = association.path_events();
     let mut outages = Outages::default();
-    while let Some(event) = events.next().await {
-        let failed = (event.local, event.remote);
-        let works = |path: &PathInfo| path.state == PathState::Active && (path.local, path.remote) != failed;
-        let has_others = association.paths().iter().any(works);
-        if let Some(outage) = outages.on_event(&event, has_others) {
-            let time = SystemTime::now()
-                .checked_sub(event.time.elapsed())
-                .unwrap_or(UNIX_EPOCH);
-            console.note(format!("{} {outage}", utc(time)));
-            report(&outage);
+    let mut notes = Notes::new(|line| console.note(line));
+    loop {
+        let due = notes.due().map(tokio::time::Instant::from_std);
+        tokio::select! {
+            event = events.next() => {
+                let Some(event) = event else { break };
+                let failed = (event.local, event.remote);
+                let works = |path: &PathInfo| path.state == PathState::Active && (path.local, path.remote) != failed;
+                let has_others = association.paths().iter().any(works);
+                if let Some(outage) = outages.on_event(&event, has_others) {
+                    report(&outage);
+                    notes.on_outage(&outage);
+                }
+            }
+            () = async { tokio::time::sleep_until(due.unwrap_or_else(tokio::time::Instant::now)).await }, if due.is_some() => {
+                notes.print(|held| held.due <= Instant::now());
+            }
         }
     }
+    drop(notes);
     // The association is over; what ends the transfer is not for this task to say.
     std::future::pending().await
 }
 
+/// A path that does not answer is reported after this time: one that answers before was only late.
+const LATE: Duration = Duration::from_millis(500);
+
+/// Prints outages. Those that are held back are printed when it is dropped.
+struct Notes<F: FnMut(String)> {
+    print: F,
+    held: Vec<Held>,
+}
+
+struct Held {
+    path: PathKey,
+    since: SystemTime,
+    due: Instant,
+    line: String,
+}
+
+impl<F: FnMut(String)> Notes<F> {
+    fn new(print: F) -> Self {
+        Notes {
+            print,
+            held: Vec::new(),
+        }
+    }
+
+    /// Returns when a line is to be printed.
+    fn due(&self) -> Option<Instant> {
+        self.held.iter().map(|held| held.due).min()
+    }
+
+    fn on_outage(&mut self, outage: &Outage) {
+        let time = SystemTime::now()
+            .checked_sub(outage.time.elapsed())
+            .unwrap_or(UNIX_EPOCH);
+        let line = format!("{} {outage}", utc(time));
+        if outage.state == State::PotentiallyFailed {
+            self.held.push(Held {
+                path: outage.path,
+                since: time,
+                due: outage.time + LATE,
+                line,
+            });
+            return;
+        }
+        let held = self.held.iter().position(|held| held.path == outage.path);
+        match (outage.lasted, held) {
+            (Some(lasted), Some(held)) => {
+                let since = utc(self.held.swap_remove(held).since);
+                let (local, remote, millis) = (outage.local, outage.remote, lasted.as_millis().max(1));
+                (self.print)(format!(
+                    "{since} path {local} to {remote} did not answer for {millis} ms"
+                ));
+            }
+            _ => {
+                self.print(|held| held.path == outage.path);
+                (self.print)(line);
+            }
+        }
+    }
+
+    /// Prints lines that are held back.
+    fn print(&mut self, which: impl Fn(&Held) -> bool) {
+        let (printed, kept): (Vec<_>, Vec<_>) = std::mem::take(&mut self.held).into_iter().partition(which);
+        self.held = kept;
+        printed.into_iter().for_each(|held| (self.print)(held.line));
+    }
+}
+
+impl<F: FnMut(String)> Drop for Notes<F> {
+    fn drop(&mut self) {
+        self.print(|_| true);
+    }
+}
+
+/// A path for as long as it is the same: its number is used again for other addresses, and a NAT changes ports.
+type PathKey = (PathId, IpAddr, IpAddr);
+
 /// A failure or recovery of a path.
 #[derive(Clone, Debug)]
 pub(crate) struct Outage {
+    path: PathKey,
+    time: Instant,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
     /// Potentially failed, failed, or active again.
@@ -102,12 +188,12 @@ impl fmt::Display for Outage {
 
 /// Paths that do not work, and since when.
 #[derive(Default)]
-struct Outages(BTreeMap<(SocketAddr, SocketAddr), Instant>);
+struct Outages(BTreeMap<PathKey, Instant>);
 
 impl Outages {
     /// Takes in a change of a path; returns what is to be reported, if anything. `has_others`: other paths work.
     fn on_event(&mut self, event: &PathEvent, has_others: bool) -> Option<Outage> {
-        let path = (event.local, event.remote);
+        let path = (event.path, event.local.ip(), event.remote.ip());
         let (state, lasted) = match event.change {
             PathChange::PotentiallyFailed => {
                 self.0.entry(path).or_insert(event.time);
@@ -129,6 +215,8 @@ impl Outages {
             _ => return None,
         };
         Some(Outage {
+            path,
+            time: event.time,
             local: event.local,
             remote: event.remote,
             state,
@@ -207,6 +295,49 @@ mod tests {
             Some("works again after 7.5 s")
         );
         assert_eq!(line(8000, PathChange::PrimaryChanged), None);
+    }
+
+    #[test]
+    fn a_path_that_answers_late_is_reported_in_one_line() {
+        let start = Instant::now();
+        let mut outages = Outages::default();
+        let mut printed = Vec::new();
+        let mut notes = Notes::new(|line: String| printed.push(line.split_once(' ').expect("a time").1.to_owned()));
+        let mut take = |notes: &mut Notes<_>, millis, number, port: u16, change| {
+            let event = PathEvent {
+                time: start + Duration::from_millis(millis),
+                path: PathId(number),
+                local: "192.0.2.1:1".parse().expect("an address"),
+                remote: ([192, 0, 2, 2 + number], port).into(),
+                change,
+            };
+            if let Some(outage) = outages.on_event(&event, false) {
+                notes.on_outage(&outage);
+            }
+        };
+        take(&mut notes, 0, 0, 2, PathChange::PotentiallyFailed);
+        take(&mut notes, 10, 1, 2, PathChange::PotentiallyFailed);
+        assert_eq!(notes.due(), Some(start + LATE));
+        // A NAT has changed its port meanwhile.
+        take(&mut notes, 40, 0, 3, PathChange::Up);
+        assert_eq!(notes.due(), Some(start + Duration::from_millis(10) + LATE));
+        notes.print(|held| held.due <= start + 2 * LATE);
+        take(&mut notes, 1500, 1, 2, PathChange::Up);
+        take(&mut notes, 1600, 0, 3, PathChange::PotentiallyFailed);
+        take(&mut notes, 1700, 0, 3, PathChange::Down);
+        take(&mut notes, 1800, 1, 2, PathChange::PotentiallyFailed);
+        drop(notes);
+        assert_eq!(
+            printed,
+            [
+                "path 192.0.2.1:1 to 192.0.2.2:3 did not answer for 40 ms",
+                "path 192.0.2.1:1 to 192.0.2.3:2 does not answer",
+                "path 192.0.2.1:1 to 192.0.2.3:2 works again after 1.5 s",
+                "path 192.0.2.1:1 to 192.0.2.2:3 does not answer",
+                "path 192.0.2.1:1 to 192.0.2.2:3 has failed",
+                "path 192.0.2.1:1 to 192.0.2.3:2 does not answer",
+            ]
+        );
     }
 
     #[test]

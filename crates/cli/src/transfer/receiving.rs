@@ -1,13 +1,10 @@
 //! The receiver's part of a transfer.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::fs::File;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use sha2::{Digest, Sha256};
-use tokio::sync::{mpsc, oneshot};
 use whimbrel::{Association, AssociationError, CloseReason};
 
 use super::console::Console;
@@ -16,6 +13,10 @@ use super::failure::Failure;
 use super::folder::{Folder, Part};
 use super::frame::{CANCELLED, DIGEST_BYTES, Frame, Header, check_path};
 use super::holders::{Activity, Holders, Holding};
+use super::idle::{Patience, is_keep_alive};
+use super::place::Place;
+use super::writer::{Sink, Writer, Writers};
+use crate::output::count;
 
 /// How long a transfer waits for the file of another one that it continues, and how often it looks: longer than it takes to find out that
 /// the other sender does not answer.
@@ -23,8 +24,6 @@ const TAKEOVER: Duration = Duration::from_secs(12);
 const LOOK: Duration = Duration::from_millis(100);
 /// How long the end of the receiver waits for the disk.
 const LAST_WRITES: Duration = Duration::from_secs(1);
-/// Pieces of a file that wait for the disk.
-const WRITE_BEHIND: usize = 16;
 
 /// A file that was received.
 #[derive(Clone, Debug)]
@@ -45,14 +44,16 @@ pub(crate) enum Target {
     Output,
 }
 
+/// Name and size of a file.
+type FileKey = (String, u64);
+
 /// A folder, which transfers have partial files in it, and which of its files are hashed.
 #[derive(Debug)]
 pub(crate) struct ReceivingFolder {
     pub(crate) folder: Folder,
-    holders: Holders,
+    holders: Holders<FileKey>,
     hashes: Hashes,
-    /// Cloned by each thread that writes into the folder.
-    writers: Arc<()>,
+    writers: Writers,
 }
 
 impl ReceivingFolder {
@@ -61,14 +62,14 @@ impl ReceivingFolder {
             folder,
             holders: Holders::default(),
             hashes: Hashes::default(),
-            writers: Arc::default(),
+            writers: Writers::default(),
         }
     }
 
     /// Waits until nothing is written or removed any more, with a time limit.
     pub(crate) async fn idle(&self) {
         let start = Instant::now();
-        while Arc::strong_count(&self.writers) > 1 && start.elapsed() < LAST_WRITES {
+        while self.writers.are_busy() && start.elapsed() < LAST_WRITES {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
@@ -81,6 +82,7 @@ pub(crate) struct Receiving<'a> {
     pub(crate) last: &'a Arc<Activity>,
     pub(crate) target: &'a Target,
     pub(crate) force: bool,
+    pub(crate) patience: Patience,
     pub(crate) console: &'a Console,
 }
 
@@ -105,13 +107,18 @@ impl Prefix {
 }
 
 /// Returns the next message.
-pub(crate) async fn next_frame(association: &Association) -> Result<Frame, Failure> {
-    match association.recv().await.map_err(ended)? {
-        Some(message) => Frame::from_message(message).map_err(|what| Failure::file(format!("the sender sent {what}"))),
-        None => Err(Failure {
-            code: 6,
-            message: "the sender ended the association early".to_owned(),
-        }),
+async fn next_frame(association: &Association, patience: Patience) -> Result<Frame, Failure> {
+    loop {
+        return match patience.within(association.recv()).await?.map_err(ended)? {
+            Some(message) if is_keep_alive(message.ppid) => continue,
+            Some(message) => {
+                Frame::from_message(message).map_err(|what| Failure::file(format!("the sender sent {what}")))
+            }
+            None => Err(Failure {
+                code: 6,
+                message: "the sender ended the association early".to_owned(),
+            }),
+        };
     }
 }
 
@@ -128,8 +135,8 @@ fn gave_up() -> Failure {
 }
 
 /// Returns the next header, or none at the end.
-pub(crate) async fn next_header(association: &Association) -> Result<Option<Header>, Failure> {
-    match next_frame(association).await? {
+pub(crate) async fn next_header(association: &Association, patience: Patience) -> Result<Option<Header>, Failure> {
+    match next_frame(association, patience).await? {
         Frame::Header(header) => match check_path(&header.name) {
             Ok(()) => Ok(Some(header)),
             Err(why) => Err(Failure::file(format!(
@@ -144,6 +151,16 @@ pub(crate) async fn next_header(association: &Association) -> Result<Option<Head
 }
 
 impl Receiving<'_> {
+    async fn next(&self) -> Result<Frame, Failure> {
+        next_frame(self.association, self.patience).await
+    }
+
+    /// Sends a message, which the sender has to take within some time.
+    pub(crate) async fn send(&self, frame: Frame) -> Result<(), Failure> {
+        let sending = self.association.send(frame.into_message());
+        Ok(self.patience.within(sending).await??)
+    }
+
     /// Takes one entry. Nothing for a folder.
     pub(crate) async fn take(&self, header: &Header) -> Result<Option<Taken>, Failure> {
         let start = Instant::now();
@@ -166,10 +183,8 @@ impl Receiving<'_> {
             return Ok(None);
         }
         let path = folder.prepare(name).map_err(cannot)?;
-        let existing = path.symlink_metadata().ok();
-        let is_same_size = existing
-            .as_ref()
-            .is_some_and(|file| file.is_file() && Some(file.len()) == size);
+        let existing = path.found();
+        let is_same_size = size.is_some() && existing == Some(size);
         if existing.is_some() && !self.force && !is_same_size {
             return Err(exists(name));
         }
@@ -178,7 +193,8 @@ impl Receiving<'_> {
             && let Some(size) = size
         {
             // It may have been received already.
-            match self.hash(place, path.clone(), size).await? {
+            let existing = path.clone();
+            match self.hash(place, move || existing.read(), size).await? {
                 Ok(found) => {
                     if self.is_agreed(header, &found).await? {
                         self.answer_from(size).await?;
@@ -218,8 +234,9 @@ impl Receiving<'_> {
             self.answer(header, 0).await?;
             return Ok(Prefix::none());
         }
-        let found = self.hash(place, part.path().to_owned(), have).await?;
-        let found = found.map_err(|error| cannot_read(&header.name, &error))?;
+        let cannot = |error: std::io::Error| cannot_read(&header.name, &error);
+        let own = part.handle().map_err(cannot)?;
+        let found = self.hash(place, move || Ok(own), have).await?.map_err(cannot)?;
         let is_agreed = self.is_agreed(header, &found).await?;
         let prefix = if is_agreed { found } else { Prefix::none() };
         self.answer_from(prefix.len).await?;
@@ -227,10 +244,15 @@ impl Receiving<'_> {
     }
 
     /// Hashes the first `len` bytes of a file as long as the sender waits for that.
-    async fn hash(&self, place: &ReceivingFolder, path: PathBuf, len: u64) -> Result<std::io::Result<Prefix>, Failure> {
+    async fn hash(
+        &self,
+        place: &ReceivingFolder,
+        open: impl FnOnce() -> std::io::Result<File> + Send + 'static,
+        len: u64,
+    ) -> Result<std::io::Result<Prefix>, Failure> {
         tokio::select! {
-            hasher = place.hashes.hash(path, len) => Ok(hasher.map(|hasher| Prefix { hasher, len })),
-            said = next_frame(self.association) => match said? {
+            hasher = place.hashes.hash(open, len) => Ok(hasher.map(|hasher| Prefix { hasher, len })),
+            said = self.next() => match said? {
                 Frame::Cancel => Err(gave_up()),
                 _ => Err(Failure::file("the sender did not wait for an answer")),
             },
@@ -242,7 +264,7 @@ impl Receiving<'_> {
         &self,
         folder: &'f ReceivingFolder,
         header: &Header,
-    ) -> std::io::Result<(Part, u64, Option<Holding<'f>>)> {
+    ) -> std::io::Result<(Part, u64, Option<Holding<'f, FileKey>>)> {
         let Some(size) = header.size.filter(|_| header.asks) else {
             return Ok((folder.folder.part_file()?, 0, None));
         };
@@ -264,19 +286,19 @@ impl Receiving<'_> {
     /// Says how much there is, if the sender asks.
     async fn answer(&self, header: &Header, have: u64) -> Result<(), Failure> {
         if header.asks {
-            self.association.send(Frame::Have(have).into_message()).await?;
+            self.send(Frame::Have(have)).await?;
         }
         Ok(())
     }
 
     async fn answer_from(&self, from: u64) -> Result<(), Failure> {
-        Ok(self.association.send(Frame::From(from).into_message()).await?)
+        self.send(Frame::From(from)).await
     }
 
     /// Returns whether the sender's file begins with the same bytes.
     async fn is_agreed(&self, header: &Header, found: &Prefix) -> Result<bool, Failure> {
         self.answer(header, found.len).await?;
-        match next_frame(self.association).await? {
+        match self.next().await? {
             Frame::Prefix(digest) => Ok(digest == found.digest()),
             Frame::Cancel => Err(gave_up()),
             _ => Err(Failure::file("the sender did not say what its file begins with")),
@@ -285,7 +307,7 @@ impl Receiving<'_> {
 
     /// Takes the trailer of a file of which nothing is missing.
     async fn take_nothing(&self) -> Result<(u64, [u8; DIGEST_BYTES]), Failure> {
-        match next_frame(self.association).await? {
+        match self.next().await? {
             Frame::Trailer(digest) => Ok((0, digest)),
             Frame::Cancel => Err(gave_up()),
             _ => Err(Failure::file("the sender sent more than it announced")),
@@ -299,7 +321,7 @@ impl Receiving<'_> {
         header: &Header,
         part: Part,
         prefix: Prefix,
-        path: &Path,
+        path: &Place,
         start: Instant,
     ) -> Result<Option<Taken>, Failure> {
         let name = &header.name;
@@ -313,8 +335,9 @@ impl Receiving<'_> {
                 return Err(Failure::file(format!("cannot write {name}: {error}")));
             }
             // The same content may be there already.
+            let existing = path.clone();
             let found = tokio::select! {
-                found = place.hashes.hash(path.to_owned(), size) => found,
+                found = place.hashes.hash(move || existing.read(), size) => found,
                 reason = self.association.closed() => return Err(ended(AssociationError::Closed(reason))),
             };
             if found.ok().map(|hasher| hasher.finalize().into()) != Some(digest) {
@@ -339,11 +362,11 @@ impl Receiving<'_> {
             None => self.console.spinner(name),
         };
         bar.inc(from);
-        let busy = match self.target {
-            Target::Folder(place) => Arc::clone(&place.writers),
-            Target::Output => Arc::default(),
+        let writers = match self.target {
+            Target::Folder(place) => &place.writers,
+            Target::Output => &Writers::default(),
         };
-        let (mut writer, ended) = Writer::start(sink, prefix, busy)?;
+        let (mut writer, ended) = Writer::start(sink, from, prefix.hasher, writers);
         let received = self
             .take_pieces(header.size.map(|size| size - from), &mut writer, &bar)
             .await;
@@ -381,12 +404,13 @@ impl Receiving<'_> {
         let mut taken = 0_u64;
         let limit = size.unwrap_or(u64::MAX);
         loop {
-            match next_frame(self.association).await? {
+            match self.next().await? {
                 Frame::Data(bytes) => {
                     taken = taken.saturating_add(bytes.len() as u64);
                     if taken > limit {
                         return Err(Failure::file(format!(
-                            "the sender sent more than the {limit} bytes it announced"
+                            "the sender sent more than the {} it announced",
+                            count(limit, "byte")
                         )));
                     }
                     bar.inc(bytes.len() as u64);
@@ -396,8 +420,8 @@ impl Receiving<'_> {
                 Frame::Trailer(digest) if size.is_none_or(|size| taken == size) => return Ok((taken, digest)),
                 Frame::Trailer(_) => {
                     return Err(Failure::file(format!(
-                        "the sender sent {} bytes fewer than it announced",
-                        limit - taken
+                        "the sender sent {} fewer than it announced",
+                        count(limit - taken, "byte")
                     )));
                 }
                 Frame::Cancel => return Err(gave_up()),
@@ -432,93 +456,4 @@ fn differs(name: &str, written: &[u8], announced: &[u8]) -> Failure {
         hex(written),
         hex(announced)
     ))
-}
-
-/// Where content is written.
-enum Sink {
-    File(Part),
-    Output,
-}
-
-impl Sink {
-    fn write_all(&mut self, piece: &[u8]) -> std::io::Result<()> {
-        match self {
-            Sink::File(part) => part.file().write_all(piece),
-            Sink::Output => std::io::stdout().write_all(piece),
-        }
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        match self {
-            Sink::File(part) => part.file().flush(),
-            Sink::Output => std::io::stdout().flush(),
-        }
-    }
-
-    /// Keeps what is written for a later transfer.
-    fn keep(&mut self) {
-        if let Sink::File(part) = self {
-            part.keep();
-        }
-    }
-
-    /// Removes what is written.
-    fn discard(&mut self) {
-        if let Sink::File(part) = self {
-            part.discard();
-        }
-    }
-
-    fn into_part(self) -> Option<Part> {
-        match self {
-            Sink::File(part) => Some(part),
-            Sink::Output => None,
-        }
-    }
-}
-
-/// Writes to the disk in a thread of its own, so that a slow disk does not hold up the network.
-struct Writer {
-    pieces: mpsc::Sender<Bytes>,
-}
-
-type Written = std::io::Result<(Sink, [u8; DIGEST_BYTES])>;
-
-impl Writer {
-    /// The writer, and what comes of it once it is dropped: the file and its digest. `busy` is dropped after the file.
-    fn start(mut sink: Sink, prefix: Prefix, busy: Arc<()>) -> Result<(Self, oneshot::Receiver<Written>), Failure> {
-        let (pieces, mut queue) = mpsc::channel::<Bytes>(WRITE_BEHIND);
-        let (ended, result) = oneshot::channel();
-        // Not a task of the runtime: a reader of standard output may never read.
-        let write = move || {
-            let _busy = busy;
-            let mut hasher = prefix.hasher;
-            let mut write_all = || {
-                if let Sink::File(part) = &mut sink {
-                    part.begin_at(prefix.len)?;
-                }
-                while let Some(piece) = queue.blocking_recv() {
-                    hasher.update(&piece);
-                    sink.write_all(&piece)?;
-                }
-                sink.flush()
-            };
-            let written = write_all();
-            drop(queue);
-            // The receiving end is gone if the transfer has ended early.
-            let _ = ended.send(written.map(|()| (sink, hasher.finalize().into())));
-        };
-        std::thread::Builder::new()
-            .spawn(write)
-            .map_err(|e| Failure::file(format!("cannot start: {e}")))?;
-        Ok((Writer { pieces }, result))
-    }
-
-    async fn write(&mut self, piece: Bytes) -> Result<(), Failure> {
-        // The reason is the writer's result.
-        self.pieces
-            .send(piece)
-            .await
-            .map_err(|_| Failure::file("the disk takes no more"))
-    }
 }

@@ -18,6 +18,7 @@ use whimbrel_lab::event_line;
 
 use super::console::Console;
 use super::failure::Failure;
+use crate::output::count;
 
 /// The file in the folder of a recording.
 const FILE: &str = "events.jsonl";
@@ -171,7 +172,8 @@ fn write(mut file: impl Write, new: &mpsc::Receiver<(String, Trace)>) -> io::Res
                 // The console has ended.
                 let _ = writeln!(
                     io::stderr(),
-                    "warning: {lost} events were not recorded: writing was too slow"
+                    "warning: not recorded, because writing was too slow: {}",
+                    count(lost, "event")
                 );
             }
             return Ok(());

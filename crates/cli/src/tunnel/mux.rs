@@ -23,6 +23,7 @@ use super::reports::Reports;
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::frame::printable;
+use crate::transfer::idle::{Patience, is_keep_alive};
 use crate::transfer::paths;
 
 /// TCP connections of an association at a time.
@@ -73,7 +74,22 @@ pub(crate) struct Service {
     pub(crate) device: Option<Arc<Device>>,
     /// Flows end after this time without datagrams.
     pub(crate) udp_idle: Duration,
+    /// How long a server lets a client be idle.
+    pub(crate) patience: Option<Patience>,
     pub(crate) lookups: Lookups,
+}
+
+impl Service {
+    /// Waits for the peer.
+    ///
+    /// # Errors
+    /// Returns an error if that takes too long.
+    pub(crate) async fn wait<T>(&self, waiting: impl Future<Output = T>) -> Result<T, Failure> {
+        match self.patience {
+            Some(patience) => patience.within(waiting).await,
+            None => Ok(waiting.await),
+        }
+    }
 }
 
 /// Tasks for the peer, which end with the association.
@@ -93,6 +109,8 @@ pub(crate) enum Trouble {
     Association(AssociationError),
     /// The peer has broken the protocol.
     Protocol(String),
+    /// The peer is idle.
+    Idle(Failure),
 }
 
 impl From<AssociationError> for Trouble {
@@ -106,6 +124,7 @@ impl From<Trouble> for Failure {
         match trouble {
             Trouble::Association(error) => error.into(),
             Trouble::Protocol(what) => Failure::file(what),
+            Trouble::Idle(failure) => failure,
         }
     }
 }
@@ -183,19 +202,32 @@ impl Mux {
             contest: JoinSet::new(),
             lookups: service.lookups.of_client(self.peer_ip()),
         };
-        let mut sweep = tokio::time::interval(service.udp_idle / 4);
-        loop {
-            tokio::select! {
-                message = self.link.association.recv() => {
-                    let Some(message) = message? else { return Ok(()) };
-                    let frame = Frame::from_message(message).map_err(wrong)?;
-                    self.on_frame(frame, service, &mut tasks).await?;
-                }
-                _ = sweep.tick() => {
-                    let idle = self.lock().flows.remove_idle(service.udp_idle, Instant::now());
-                    idle.into_iter().for_each(|number| self.close_flow(number));
-                }
+        let sweep = async {
+            let mut sweep = tokio::time::interval(service.udp_idle / 4);
+            loop {
+                sweep.tick().await;
+                let idle = self.lock().flows.remove_idle(service.udp_idle, Instant::now());
+                idle.into_iter().for_each(|number| self.close_flow(number));
             }
+        };
+        let receive = async {
+            loop {
+                let received = service.wait(self.link.association.recv()).await;
+                let Some(message) = received.map_err(Trouble::Idle)?? else {
+                    return Ok(());
+                };
+                if is_keep_alive(message.ppid) {
+                    continue;
+                }
+                let frame = Frame::from_message(message).map_err(wrong)?;
+                // It may have to wait until the peer takes an answer.
+                let handled = service.wait(self.on_frame(frame, service, &mut tasks)).await;
+                handled.map_err(Trouble::Idle)??;
+            }
+        };
+        tokio::select! {
+            received = receive => received,
+            () = sweep => Ok(()),
         }
     }
 

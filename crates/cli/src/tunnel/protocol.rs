@@ -35,7 +35,7 @@ const TARGET_BYTES: usize = 300;
 pub(crate) const LEAST_CHARGE: u32 = 128;
 
 /// Version of this protocol.
-pub(crate) const VERSION: u32 = 3;
+pub(crate) const VERSION: u32 = 4;
 
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(parse(0, &[b'x'; 400]), Err("a target that is too long"));
         assert_eq!(parse(0, b"1234\xff"), Err("a target that is not UTF-8"));
         assert_eq!(parse(3, b"1234567"), Err("a number of another length"));
-        assert_eq!(parse(7, b"\0\0\0\x0312345678"), Err("a greeting of another length"));
+        assert_eq!(parse(7, b"\0\0\0\x0412345678"), Err("a greeting of another length"));
         assert_eq!(parse(7, b"\0\0\0\x01"), Ok(Frame::Hello(1, 0)));
         assert_eq!(parse(10, b"12345678"), Err("a message of another protocol"));
         assert_eq!(parse(u32::MAX, b"12345678"), Err("a message of another protocol"));

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::output;
 use crate::transfer::console::Console;
 
 /// Messages in a period; further ones are counted.
@@ -70,8 +71,10 @@ impl Reports {
 
     fn note_left_out(&self, count: u64) {
         if count > 0 {
-            self.console
-                .note(format!("{count} more messages of this kind were left out"));
+            self.console.note(format!(
+                "{} of this kind left out",
+                output::count(count, "more message")
+            ));
         }
     }
 }

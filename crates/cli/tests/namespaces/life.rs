@@ -160,6 +160,54 @@ fn a_later_start_removes_what_a_killed_emulation_left() {
     lab.run(&["--quiet", "--at", "client", "--", "true"]).ok();
 }
 
+/// Returns the folders with the names of nodes that exist.
+fn folders_of_names(lab: &Lab) -> Vec<String> {
+    let entries = ["/etc/netns", "/run/whimbrel-emulate/.etc"].map(std::fs::read_dir);
+    let entries = entries.into_iter().flatten().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+    names.filter(|name| name.starts_with(&lab.name)).collect()
+}
+
+#[test]
+fn names_of_nodes_are_those_of_hosts_in_the_namespaces() {
+    needs!(namespaces());
+    needs!(program("getent", "libc-bin"));
+    let second = r#"name = "other", rate = "10 Mbit/s", delay = "1 ms""#;
+    let lab = Lab::new("names", &[LINK, second]);
+    let before = std::fs::read_to_string("/etc/hosts").unwrap_or_default();
+    let script = format!(
+        "getent ahosts server | cut -d' ' -f1 | sort -u; getent hosts client localhost >/dev/null && \
+         {WHIMBREL} ping -q -c 1 server"
+    );
+    let echo = format!("server: {WHIMBREL} echo --listen [::]");
+    let pinged = lab.run(&[
+        "--quiet", "--late", "1 s", "--run", &echo, "--at", "client", "--", "sh", "-c", &script,
+    ]);
+    let pinged = pinged.ok();
+    for address in ["10.0.0.2", "10.1.0.2", "fd00::a00:2", "fd00::a01:2"] {
+        assert!(pinged.out.lines().any(|line| line == address), "{}", pinged.out);
+    }
+    assert!(pinged.out.contains(": 1 sent, 1 answered"), "{}", pinged.out);
+    assert_eq!(std::fs::read_to_string("/etc/hosts").unwrap_or_default(), before);
+    assert_eq!(folders_of_names(&lab), [""; 0]);
+
+    // The next start removes the names of an emulation that was killed, and `ip netns exec` knows them.
+    let mut emulation = start(&lab, "14142135");
+    if let Ok(ip) = program("ip", "iproute2") {
+        let space = format!("{}-client", lab.name);
+        let found = Command::new(ip)
+            .args(["netns", "exec", &space, "getent", "hosts", "server"])
+            .output_in_time();
+        assert!(String::from_utf8_lossy(&found.stdout).contains("server"), "{found:?}");
+    }
+    signal(&emulation.0, "-KILL");
+    wait(&mut emulation.0);
+    assert_eq!(folders_of_names(&lab).len(), 4, "the test has something to remove");
+    let other = Lab::new("namesnext", &[LINK]);
+    other.run(&["--quiet", "--at", "client", "--", "true"]).ok();
+    assert_eq!(folders_of_names(&lab), [""; 0]);
+}
+
 #[test]
 fn a_name_in_use_is_refused() {
     needs!(namespaces());

@@ -1,6 +1,7 @@
 //! The commands for scenarios and studies, as processes.
 
 mod files;
+mod idle;
 mod json;
 mod lab;
 mod perf;

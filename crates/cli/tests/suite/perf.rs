@@ -317,3 +317,116 @@ fn wrong_use_and_missing_servers_have_exit_codes() {
         assert_eq!(code(&refused), 3, "{}", stderr(&refused));
     }
 }
+
+/// Forwards datagrams to an address and back, from another port each time that `period` is over. Returns where.
+fn rebinding_relay(to: std::net::SocketAddr, period: Duration) -> std::net::SocketAddr {
+    use std::net::UdpSocket;
+    let socket = move || {
+        let socket = UdpSocket::bind((to.ip(), 0)).expect("bound");
+        socket.set_nonblocking(true).expect("a socket");
+        socket
+    };
+    let outside = socket();
+    let addr = outside.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        let (mut inside, mut since, mut client) = (socket(), std::time::Instant::now(), None);
+        let mut buffer = [0; 65_536];
+        loop {
+            if since.elapsed() >= period {
+                (inside, since) = (socket(), std::time::Instant::now());
+            }
+            let mut idle = true;
+            for _ in 0..64 {
+                if let Ok((len, source)) = outside.recv_from(&mut buffer) {
+                    (client, idle) = (Some(source), false);
+                    let _ = inside.send_to(&buffer[..len], to);
+                }
+                if let (Ok((len, _)), Some(client)) = (inside.recv_from(&mut buffer), client) {
+                    idle = false;
+                    let _ = outside.send_to(&buffer[..len], client);
+                }
+            }
+            if idle {
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        }
+    });
+    addr
+}
+
+#[test]
+fn a_path_whose_port_changes_is_not_counted_anew() {
+    let server = Server::start(&["echo", "--listen", "127.0.2.1:0"]);
+    let to = server.addrs.parse().expect("an address");
+    let relay = rebinding_relay(to, Duration::from_millis(1500)).to_string();
+    let output = Command::new(WHIMBREL)
+        .args(["perf", &relay, "--reverse", "-t", "5 s", "-i", "250 ms", "--json"])
+        .output_in_time();
+    let report = json(&output);
+    let sent: Vec<_> = report["intervals"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter(|interval| interval["direction"] == "peer sent")
+        .collect();
+    let bytes = |value: &Value| value["bytes"].as_u64().expect("a number");
+    let mut ports = std::collections::BTreeSet::new();
+    for interval in &sent {
+        let paths = interval["paths"].as_array().expect("a list");
+        ports.extend(paths.iter().map(|path| path["remote"].to_string()));
+        let of_paths: u64 = paths.iter().map(bytes).sum();
+        // With headers, and what was acknowledged between two readings.
+        assert!(of_paths <= bytes(interval) * 2 + 500_000, "{interval:#}");
+    }
+    assert!(ports.len() >= 2, "the port changes: {ports:?}");
+    let total: u64 = sent.iter().map(|interval| bytes(interval)).sum();
+    assert!(total > 5_000_000, "{total}");
+}
+
+/// Runs the client with the live view in a terminal of this width. Returns everything that it writes to the terminal.
+fn in_terminal(server: &Server, columns: u16, args: &[&str]) -> String {
+    use std::io::Read as _;
+    let size = nix::pty::Winsize {
+        ws_row: 24,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    let terminal = nix::pty::openpty(Some(&size), None).expect("a terminal");
+    let mut command = Command::new(WHIMBREL);
+    command
+        .args(["perf", &server.addrs, "--tui"])
+        .args(args)
+        .stdin(Stdio::null());
+    let ours = terminal.slave.try_clone().expect("a handle");
+    let mut child = command.stdout(ours).stderr(terminal.slave).spawn().expect("it starts");
+    drop(command);
+    let reading = std::thread::spawn(move || {
+        let (mut master, mut all, mut buffer) = (std::fs::File::from(terminal.master), Vec::new(), [0; 65_536]);
+        // The end is an error on Linux.
+        while let Ok(len @ 1..) = master.read(&mut buffer) {
+            all.extend_from_slice(&buffer[..len]);
+        }
+        String::from_utf8_lossy(&all).into_owned()
+    });
+    assert_eq!(whimbrel_testkit::process::wait(&mut child), Some(0));
+    reading.join().expect("no panic")
+}
+
+#[test]
+fn the_live_view_is_painted_again_and_left_for_good() {
+    let server = Server::start(&["echo", "--listen", "127.0.2.1:0"]);
+    let written = in_terminal(&server, 60, &["-t", "4 s", "-i", "500 ms"]);
+    let (view, rest) = written.split_once("\u{1b}[?1049l").expect("it is left");
+    // A picture every 250 ms, as a whole each, until the end; all of it again every 2 s.
+    let pictures = view.matches("\u{1b}[?2026h").count();
+    assert_eq!(view.matches("\u{1b}[?2026l").count(), pictures);
+    assert!(pictures >= 10, "{pictures} pictures");
+    assert!(view.contains("\u{1b}[2J") && view.matches("RTT").count() >= 2, "{view}");
+    // Then there are lines only.
+    assert!(
+        rest.contains("connected to 127.0.2.1:") && rest.contains("total "),
+        "{rest}"
+    );
+    assert!(!rest.contains("\u{1b}[?2026h") && !rest.contains("\u{1b}[2J"), "{rest}");
+}

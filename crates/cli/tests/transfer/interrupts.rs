@@ -313,6 +313,6 @@ fn ctrl_c_does_not_wait_long_for_an_output_that_is_not_read() {
     let start = Instant::now();
     let (code, _, err) = receiver.end();
     assert_eq!(code, Some(1), "{err}");
-    assert!(err.contains("2 lines of results were not printed"), "{err}");
+    assert!(err.contains("2 lines of results not printed"), "{err}");
     assert!(start.elapsed() < AT_ONCE, "{:?}", start.elapsed());
 }

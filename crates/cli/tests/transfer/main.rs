@@ -5,10 +5,12 @@
 mod faults;
 mod folders;
 mod hostile;
+mod idle;
 mod interrupts;
 mod kept;
 mod key;
 mod leftovers;
+mod links;
 mod options;
 mod output;
 mod paths;

@@ -63,7 +63,7 @@ fn receiver_takes_files_while_its_output_is_not_read_and_says_what_was_lost() {
     assert_eq!(code, Some(1), "{err}");
     assert_eq!(
         err,
-        "warning: standard output is not read; 4 lines of results were not printed\n"
+        "warning: standard output is not read; 4 lines of results not printed\n"
     );
 }
 

@@ -13,12 +13,12 @@ use nix::unistd::geteuid;
 use whimbrel_proto::Ecn;
 use whimbrel_sim::{Delivery, Entry, IpHeader, MeshPlace as Place, OpenWorld, set_ce};
 
-use super::NetnsError;
 use super::netlink::Netlink;
 use super::oversize;
 use super::plan::NetnsPlan;
 use super::registry::{self, Claim};
 use super::setup::{self, Tun};
+use super::{NetnsError, hosts};
 use crate::{Arrival, Gate, GateCounts};
 
 const TUN: &str = "/dev/net/tun";
@@ -130,6 +130,8 @@ impl NetnsGate {
         for ((n, node), space) in plan.nodes.iter().enumerate().zip(claim.spaces()) {
             let path = registry::path(space);
             let made = setup::create(&path, node).map_err(NetnsError::at("cannot create the namespace", &path))?;
+            hosts::write(space, &plan.nodes, n)
+                .map_err(NetnsError::at("cannot write the names of the nodes of", &path))?;
             first.push(devices.len());
             for ((tun, index), device) in made.devices.into_iter().zip(made.indices).zip(&node.devices) {
                 devices.push(Device {

@@ -11,6 +11,7 @@
 //! simulated network: their kernels do not see packets for others.
 
 mod gate;
+mod hosts;
 mod netlink;
 mod oversize;
 mod plan;

@@ -16,6 +16,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 
+use super::hosts;
 use super::registry::end_processes;
 
 /// How often requests to stop are looked for.
@@ -144,7 +145,7 @@ pub fn enter(space: &Path, command: &[OsString]) -> (u8, io::Error) {
     (code, error)
 }
 
-/// Enters a namespace. `/sys` then shows its devices, as with `ip netns exec`.
+/// Enters a namespace. `/sys` then shows its devices, as with `ip netns exec`, and `/etc/hosts` has the names of the nodes.
 fn prepare(space: &Path) -> io::Result<()> {
     let parent = parent_id();
     set_pdeathsig(Signal::SIGKILL)?;
@@ -155,6 +156,7 @@ fn prepare(space: &Path) -> io::Result<()> {
     unshare(CloneFlags::CLONE_NEWNS)?;
     let none: Option<&str> = None;
     mount(none, "/", none, MsFlags::MS_SLAVE | MsFlags::MS_REC, none)?;
+    hosts::mount(space);
     // Without /sys, programs still run.
     if umount2("/sys", MntFlags::MNT_DETACH).is_ok() {
         let _ = mount(Some("sysfs"), "/sys", Some("sysfs"), MsFlags::empty(), none);

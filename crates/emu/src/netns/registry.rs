@@ -6,6 +6,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::NetnsError;
+use super::{NetnsError, hosts};
 
 /// Where `ip netns` looks for namespaces.
 const NETNS: &str = "/run/netns";
@@ -123,7 +124,10 @@ fn prepare_folder() -> Result<(), NetnsError> {
 fn remove_stale() -> Result<(), NetnsError> {
     let folder = Path::new(STATE);
     let entries = fs::read_dir(folder).map_err(NetnsError::at("cannot read", folder))?;
-    for entry in entries.flatten().filter(|entry| entry.file_name() != ".lock") {
+    for entry in entries
+        .flatten()
+        .filter(|entry| !entry.file_name().as_bytes().starts_with(b"."))
+    {
         let path = entry.path();
         let Ok(mut file) = File::open(&path) else { continue };
         if file.try_lock().is_err() {
@@ -152,6 +156,7 @@ fn remove_spaces(spaces: &[String]) {
         let path = path(space);
         let _ = umount2(&path, MntFlags::MNT_DETACH);
         let _ = fs::remove_file(&path);
+        hosts::remove(space);
     }
 }
 

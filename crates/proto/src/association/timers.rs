@@ -186,6 +186,11 @@ impl Association {
         }
     }
 
+    /// Returns when a message was last accepted from the user, or user data was last received.
+    pub(crate) fn last_activity(&self) -> Time {
+        self.timers.last_activity
+    }
+
     pub(super) fn trace_timer(&self, ctx: &mut Context<'_>, timer: TimerKind, path: Option<PathId>) {
         ctx.trace
             .emit(TraceKinds::STATES, ctx.now, Some(self.id), || TraceEvent::Timer {

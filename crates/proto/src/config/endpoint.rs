@@ -55,6 +55,11 @@ pub struct EndpointConfig {
     /// aborted. At a limit on the number of associations, the association that has been without a message for longest
     /// is aborted in favour of a new one. Absent: no time limit, and new associations are refused at the limit.
     pub first_message_timeout: Option<Span>,
+    /// Time without user data after which an association that a peer opened may be aborted in favour of a new one, at a limit on the number of
+    /// associations. The least recently active one is aborted. If all associations together are at their limit and an address has at
+    /// least two more than that of the new one, the least recently active one of the address with the most is aborted, however active it
+    /// is: a few addresses cannot keep out all others. Otherwise an address that has associations replaces its own. Absent: associations with a message are never aborted for a new one.
+    pub evict_after: Option<Span>,
     /// Maximum number of queued replies that belong to no association (INIT ACK, ABORT, ...). Further replies are
     /// dropped.
     pub max_pending_replies: usize,
@@ -90,6 +95,7 @@ impl Default for EndpointConfig {
             max_unassociated: None,
             max_unassociated_per_address: None,
             first_message_timeout: None,
+            evict_after: None,
             max_pending_replies: 1024,
             buffer_memory: 512 << 20,
             timer_granularity: Span::ZERO,

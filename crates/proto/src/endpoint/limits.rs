@@ -1,7 +1,9 @@
 //! The counts behind the limits on associations and replies: how many associations peers have opened, in total and from one address,
 //! and how many packets that belong to no association have arrived from an address. `admission.rs` applies the limits.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -33,6 +35,10 @@ pub(super) struct Accepted {
     holders: SmallMap<Holder, Held>,
     /// In order of acceptance: associations that had delivered no message when last checked.
     silent: VecDeque<AssocId>,
+    /// All associations; empty unless active ones may be evicted.
+    active: Activities,
+    /// The holders by the number of their associations; empty unless active ones may be evicted.
+    by_count: BTreeSet<(usize, Holder)>,
 }
 
 #[derive(Debug, Default)]
@@ -40,6 +46,31 @@ struct Held {
     count: usize,
     /// Like [`Accepted::silent`], for this holder.
     silent: VecDeque<AssocId>,
+    /// Like [`Accepted::active`], for this holder.
+    active: Activities,
+}
+
+/// Associations by the time of their last activity, the longest ago first. The recorded times are corrected only when the first entry is
+/// asked for, so that a packet costs nothing. Each correction follows at least one message, so that a peer cannot cause more of them than it
+/// sends messages.
+#[derive(Debug, Default)]
+struct Activities(BinaryHeap<Reverse<(Time, AssocId)>>);
+
+impl Activities {
+    /// Returns the least recently active association. `last` returns the time of an association's last activity; `None` if it has ended.
+    fn least_recent(&mut self, last: impl Fn(AssocId) -> Option<Time>) -> Option<(Time, AssocId)> {
+        loop {
+            let mut first = self.0.peek_mut()?;
+            let Reverse((recorded, id)) = *first;
+            match last(id) {
+                None => {
+                    PeekMut::pop(first);
+                }
+                Some(at) if at > recorded => *first = Reverse((at, id)),
+                Some(_) => return Some((recorded, id)),
+            }
+        }
+    }
 }
 
 impl Accepted {
@@ -47,13 +78,19 @@ impl Accepted {
         self.holders.get(&holder).map_or(0, |held| held.count)
     }
 
-    /// Adds an association of this holder.
-    pub(super) fn insert(&mut self, holder: Holder, id: AssocId, is_silent: bool) {
+    /// Adds an association of this holder. `now`: it may be evicted later although it is active.
+    pub(super) fn insert(&mut self, holder: Holder, id: AssocId, is_silent: bool, now: Option<Time>) {
         let held = self.holders.get_or_insert(holder, Held::default());
         held.count += 1;
         if is_silent {
             held.silent.push_back(id);
             self.silent.push_back(id);
+        }
+        if let Some(now) = now {
+            held.active.0.push(Reverse((now, id)));
+            self.active.0.push(Reverse((now, id)));
+            self.by_count.remove(&(held.count - 1, holder));
+            self.by_count.insert((held.count, holder));
         }
     }
 
@@ -61,8 +98,12 @@ impl Accepted {
     pub(super) fn remove(&mut self, holder: Holder) {
         if let Some(held) = self.holders.get_mut(&holder) {
             held.count -= 1;
-            if held.count == 0 {
+            let left = held.count;
+            if left == 0 {
                 self.holders.remove(&holder);
+            }
+            if self.by_count.remove(&(left + 1, holder)) && left > 0 {
+                self.by_count.insert((left, holder));
             }
         }
     }
@@ -83,15 +124,47 @@ impl Accepted {
         None
     }
 
+    /// Returns the least recently active association, of all holders or of one, and the time of its last activity.
+    pub(super) fn least_recent(
+        &mut self,
+        holder: Option<Holder>,
+        last: impl Fn(AssocId) -> Option<Time>,
+    ) -> Option<(Time, AssocId)> {
+        match holder {
+            Some(holder) => self.holders.get_mut(&holder)?.active.least_recent(last),
+            None => self.active.least_recent(last),
+        }
+    }
+
+    /// Returns a holder with the most associations, and their number.
+    pub(super) fn largest(&self) -> Option<(usize, Holder)> {
+        self.by_count.last().copied()
+    }
+
     /// Keeps the queues' lengths proportional to the number of associations.
-    pub(super) fn clean_up(&mut self, holder: Holder, live: usize, is_silent: impl Fn(AssocId) -> bool) {
-        if self.silent.len() > 2 * live + SLACK {
+    pub(super) fn clean_up(
+        &mut self,
+        holder: Holder,
+        live: usize,
+        is_silent: impl Fn(AssocId) -> bool,
+        is_live: impl Fn(AssocId) -> bool,
+    ) {
+        let is_listed = |entry: &Reverse<(Time, AssocId)>| is_live(entry.0.1);
+        let limit = |count: usize| 2 * count + SLACK;
+        if self.silent.len() > limit(live) {
             self.silent.retain(|id| is_silent(*id));
         }
-        if let Some(held) = self.holders.get_mut(&holder)
-            && held.silent.len() > 2 * held.count + SLACK
-        {
+        if self.active.0.len() > limit(live) {
+            self.active.0.retain(is_listed);
+        }
+        let Some(held) = self.holders.get_mut(&holder) else {
+            return;
+        };
+        if held.silent.len() > limit(held.count) {
             held.silent.retain(|id| is_silent(*id));
+        }
+        if held.active.0.len() > limit(held.count) {
+            held.active.0.retain(is_listed);
         }
     }
 }
@@ -173,11 +246,60 @@ mod tests {
         let mut accepted = Accepted::default();
         let holder = Holder::of("192.0.2.1".parse().unwrap());
         for _ in 0..10_000 {
-            accepted.insert(holder, AssocId::ANY, true);
+            accepted.insert(holder, AssocId::ANY, true, Some(Time::ZERO));
             accepted.remove(holder);
-            accepted.clean_up(holder, 0, |_| false);
+            accepted.clean_up(holder, 0, |_| false, |_| false);
         }
-        assert!(accepted.holders.is_empty());
-        assert!(accepted.silent.len() <= SLACK);
+        assert!(accepted.holders.is_empty() && accepted.by_count.is_empty());
+        assert!(accepted.silent.len() <= SLACK && accepted.active.0.len() <= SLACK);
+    }
+
+    #[test]
+    fn the_least_recently_active_association_is_found_after_any_activity() {
+        use std::collections::BTreeMap;
+        use whimbrel_control::Rng;
+
+        let mut rng = Rng::stream(1, "activity");
+        let (mut accepted, mut model) = (Accepted::default(), BTreeMap::new());
+        let holders: Vec<_> = (1..=4).map(|n| Holder::of([192, 0, 2, n].into())).collect();
+        for step in 0..20_000_u64 {
+            let (now, holder) = (Time::from_nanos(step), holders[rng.below(4) as usize]);
+            let id = AssocId {
+                index: rng.below(40) as u32,
+                generation: 0,
+            };
+            match rng.below(4) {
+                0 if !model.contains_key(&id) => {
+                    accepted.insert(holder, id, false, Some(now));
+                    model.insert(id, (now, holder));
+                }
+                1 => {
+                    if let Some((at, _)) = model.get_mut(&id) {
+                        *at = now;
+                    }
+                }
+                2 => {
+                    // A number is used again only with another generation; this one is gone from the heaps first.
+                    if let Some((_, of)) = model.remove(&id) {
+                        accepted.remove(of);
+                        accepted.active.0.retain(|entry| entry.0.1 != id);
+                        if let Some(held) = accepted.holders.get_mut(&of) {
+                            held.active.0.retain(|entry| entry.0.1 != id);
+                        }
+                    }
+                }
+                _ => {
+                    let last = |id: AssocId| model.get(&id).map(|(at, _)| *at);
+                    let all = model.iter().map(|(id, (at, _))| (*at, *id)).min();
+                    assert_eq!(accepted.least_recent(None, last), all);
+                    let of_one = model.iter().filter(|(_, (_, of))| *of == holder);
+                    let of_one = of_one.map(|(id, (at, _))| (*at, *id)).min();
+                    assert_eq!(accepted.least_recent(Some(holder), last), of_one);
+                    let count = |holder: &Holder| model.values().filter(|(_, of)| of == holder).count();
+                    let most = holders.iter().map(count).max().filter(|most| *most > 0);
+                    assert_eq!(accepted.largest().map(|(count, _)| count), most);
+                }
+            }
+        }
     }
 }

@@ -416,7 +416,7 @@ impl Endpoint {
             association.expect_message(now + timeout);
         }
         self.table.insert(association);
-        self.count_accepted(id, ip);
+        self.count_accepted(now, id, ip);
         self.stats.accepted += 1;
         self.backlog += 1;
         Ok(id.index)

@@ -21,7 +21,7 @@ const HELLO: u32 = 7;
 const ACCEPTED: u32 = 9;
 
 pub(super) const BASE: u32 = 0x5748_5401;
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// A target that reads and is silent.
 pub(super) fn sink() -> String {
@@ -218,7 +218,7 @@ async fn a_client_of_another_version_is_refused() {
     peer.send(HELLO, VERSION + 1, &[0; 16]).await;
     let said = peer.reason().await;
     assert!(
-        said.contains("the client has version 4 of the tunnel's protocol, the server version 3"),
+        said.contains("the client has version 5 of the tunnel's protocol, the server version 4"),
         "{said}"
     );
 }
