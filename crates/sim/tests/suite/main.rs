@@ -10,6 +10,7 @@ mod hidden;
 mod infrastructure;
 mod loss_recovery;
 mod manet;
+mod mtu;
 mod multipath;
 mod one_server_address;
 mod open;

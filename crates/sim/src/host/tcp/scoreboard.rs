@@ -380,6 +380,18 @@ impl Scoreboard {
         lost.add(seq, slot);
     }
 
+    /// Declares the segments in flight that carry more than `len` bytes lost.
+    pub(super) fn give_up_longer(&mut self, len: u32) {
+        self.given_up.clear();
+        let mut lost = Lost::default();
+        for seq in self.base..self.next_seq() {
+            let is_longer = |slot: &Slot| slot.state == State::InFlight && slot.payload() > len;
+            if self.get(seq).is_some_and(is_longer) {
+                self.give_up(seq, &mut lost);
+            }
+        }
+    }
+
     /// Finds the segments that count as lost now. With `again`, also retransmissions if one of at least this number of later
     /// transmissions has arrived.
     pub(super) fn find_losses(&mut self, rule: LossRule, again: Option<u32>) -> Lost {
