@@ -140,7 +140,7 @@ impl Association {
         reported: Option<(u32, PathId)>,
         echo: &Echo,
     ) -> Result<(), Discard> {
-        let held_before = self.sender.outstanding.data_held();
+        let acked_before = self.sender.outstanding.data_acked();
         let outcome = self.update_outstanding(ctx, sack, extent, reported, echo);
         let (advanced, newly_acked, reneged) = match outcome {
             SackOutcome::Processed {
@@ -158,7 +158,7 @@ impl Association {
             SackOutcome::Impossible => return self.on_impossible_sack(ctx),
         };
         self.user.stats.sacks_received += 1;
-        self.user.stats.data_bytes_acked += held_before - self.sender.outstanding.data_held();
+        self.user.stats.data_bytes_acked += self.sender.outstanding.data_acked() - acked_before;
         // Whatever a SACK acknowledges, it shows that the peer can be reached.
         if newly_acked {
             // RFC 9260 §8.1

@@ -160,6 +160,7 @@ impl FlowState {
         packet.twice = false;
         packet.oversize = oversize;
         packet.is_fragment = false;
+        packet.is_copy = false;
     }
 }
 

@@ -5,6 +5,7 @@ mod arp;
 mod buffers;
 mod common;
 mod config;
+mod counters;
 mod handover;
 mod hidden;
 mod infrastructure;

@@ -61,6 +61,8 @@ pub(super) enum LossRule {
 pub(super) struct AckOutcome {
     /// Bytes acknowledged for the first time, cumulatively or selectively.
     pub(super) bytes: u64,
+    /// Bytes of user data among them: a FIN is none.
+    pub(super) payload: u64,
     /// Segments acknowledged for the first time.
     pub(super) packets: u32,
     /// Segments removed from the front.
@@ -268,6 +270,7 @@ impl Scoreboard {
             State::Sacked => return,
         }
         outcome.bytes += len;
+        outcome.payload += u64::from(slot.payload());
         outcome.packets += 1;
         self.delivered_order = self.delivered_order.max(slot.order);
         if outcome.newest.is_none_or(|(_, newest)| slot.order > newest.order) {
