@@ -30,8 +30,9 @@ pub struct NodeConfig {
     #[schemars(extend("default" = "0 s"))]
     pub timer_granularity: Span,
     /// Whether the node reports a packet that is too long for the next link to its source by ICMP, so that the source sends shorter ones. `false` makes it
-    /// a black hole for long packets, as behind a firewall that drops ICMP. Default: true.
+    /// a black hole for long packets, as behind a firewall that drops ICMP.
     #[serde(default = "reports", skip_serializing_if = "Clone::clone")]
+    #[schemars(extend("default" = true))]
     pub icmp: bool,
 }
 
