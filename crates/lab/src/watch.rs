@@ -492,6 +492,7 @@ mod tests {
                 sctp: None,
                 tcp: None,
                 ip: None,
+                fragment: false,
             });
         };
         // Before the measurement window.
@@ -550,6 +551,7 @@ mod tests {
             sctp: Some(packet.view()),
             tcp: None,
             ip: None,
+            fragment: false,
         });
     }
 

@@ -58,8 +58,8 @@ pub use mesh::{Mesh, MeshNode, MeshPlace};
 pub use observer::{
     FrameEvent, FrameKind, Interest, NoObserver, Observer, PacketEvent, PacketFate, RouteEvent, Sample,
 };
-pub use packet::{Congestion, IP_HEADER, UDP_HEADER};
+pub use packet::{Congestion, IP_HEADER, Oversize, UDP_HEADER};
 pub use radio::{MovementError, Movements};
 pub use resources::Resources;
 pub use segment::{SackBlocks, TcpFlags, TcpSegment};
-pub use world::{Delivery, Entry, OpenWorld, RunOptions, World};
+pub use world::{Delivery, Entry, OpenWorld, PathMtu, RunOptions, World};

@@ -129,6 +129,8 @@ pub struct PacketEvent<'a> {
     pub tcp: Option<(&'a TcpSegment, &'a [u8])>,
     /// The complete IP packet, if a program outside the simulation sent it.
     pub ip: Option<&'a [u8]>,
+    /// It is longer than the path MTU that its host knows: IP may cut it into fragments. At links, the size is that of a fragment.
+    pub fragment: bool,
 }
 
 /// The type of a frame.

@@ -52,6 +52,18 @@ impl Congestion {
     }
 }
 
+/// What happens to a packet that is longer than the MTU of a link on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Oversize {
+    /// It is dropped.
+    #[default]
+    Drop,
+    /// It is dropped, and the node in front of the link reports the link's MTU to the source (ICMP). The DF bit is set.
+    Report,
+    /// It is cut into fragments, which the destination reassembles (RFC 791). The DF bit is not set.
+    Fragment,
+}
+
 /// The fields of a packet that links and routes need.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
@@ -85,6 +97,10 @@ pub(crate) struct Packet {
     pub(crate) twice: bool,
     /// Whether it is a duplicate made by a link.
     pub(crate) is_copy: bool,
+    /// What happens if it is longer than the MTU of a link.
+    pub(crate) oversize: Oversize,
+    /// Whether it is a fragment; its body is that of the whole packet.
+    pub(crate) is_fragment: bool,
 }
 
 impl Packet {
@@ -104,6 +120,8 @@ pub(crate) struct Body {
     pub(crate) form: Form,
     /// Tag of an end outside the simulation.
     pub(crate) tag: u32,
+    /// Offset of a fragment in the bytes after the IP header.
+    pub(crate) offset: u32,
 }
 
 /// The valid part of a body.
@@ -220,6 +238,8 @@ impl Slab {
             fate: 0,
             twice: false,
             is_copy: false,
+            oversize: Oversize::Drop,
+            is_fragment: false,
         });
         self.bodies.push(Body::default());
         id
@@ -245,6 +265,7 @@ impl Slab {
         body.bytes.clone_from(&original.bytes);
         body.tcp = original.tcp;
         body.tag = original.tag;
+        body.offset = original.offset;
         copy
     }
 

@@ -35,6 +35,12 @@ impl TcpFlags {
         TcpFlags(self.0 | other.0)
     }
 
+    /// Returns this set without the bits of another.
+    #[must_use]
+    pub(crate) const fn without(self, other: TcpFlags) -> Self {
+        TcpFlags(self.0 & !other.0)
+    }
+
     /// Returns these bits and, if `wanted`, the others.
     #[must_use]
     pub const fn with_if(self, other: TcpFlags, wanted: bool) -> Self {

@@ -138,6 +138,29 @@ fn equal_seeds_give_equal_bytes_and_others_do_not() {
 }
 
 #[test]
+fn long_datagrams_are_reported_and_fragmented_as_on_a_real_network() {
+    let chain = |icmp: bool, first: u16| {
+        let text = format!(
+            r#"
+duration = "2 min"
+node = [{{ name = "a" }}, {{ name = "r", icmp = {icmp} }}, {{ name = "b" }}]
+flow = [{{ name = "data", from = "a", to = "b" }}]
+link = [
+    {{ between = ["a", "r"], rate = "10 Mbit/s", delay = "10 ms", mtu = {first} }},
+    {{ between = ["r", "b"], rate = "10 Mbit/s", delay = "10 ms", mtu = 1300 }},
+]
+"#
+        );
+        Scenario::from_text("chain", &text).unwrap()
+    };
+    // Without reports, the library finds out by its timers.
+    for (icmp, first) in [(true, 1500), (true, 1400), (false, 1500)] {
+        let outcome = echo_run(&chain(icmp, first), 1, |_| {});
+        assert!(outcome.is_ok(), "{icmp}, {first}: {outcome:?}");
+    }
+}
+
+#[test]
 fn time_is_that_of_the_links_and_timers() {
     let notes = Notes::new();
     let mut simulation = Simulation::new(&two_links(0.0), 1);

@@ -16,6 +16,9 @@ use crate::transfer::idle::{Patience, is_keep_alive};
 const BURST: usize = 64;
 /// How long what was sent may take to arrive, after the end of sending.
 const DRAIN: Duration = Duration::from_secs(60);
+/// How long the last acknowledgements are awaited, and how often they are looked for: a lost SACK is repeated after a timeout.
+const SETTLE_LIMIT: Duration = Duration::from_secs(3);
+const SETTLE_STEP: Duration = Duration::from_millis(5);
 /// Reports that wait to be sent.
 const MAX_OUTBOX: usize = 8;
 
@@ -44,6 +47,14 @@ pub(crate) struct Totals {
     pub(crate) stopped: bool,
 }
 
+/// The last acknowledgements may take a slower path than the peer's report that it has received everything.
+enum Settling {
+    No,
+    /// They are awaited until then.
+    Until(Instant),
+    Done,
+}
+
 struct Exchange<'a> {
     association: &'a Association,
     plan: Plan,
@@ -52,6 +63,7 @@ struct Exchange<'a> {
     totals: Totals,
     sending: bool,
     receiving: bool,
+    settling: Settling,
     submitted: u64,
     first: Option<Instant>,
     /// When the last report of the peer was taken.
@@ -97,6 +109,7 @@ pub(crate) async fn exchange(
         totals: Totals::default(),
         sending: plan.sends,
         receiving: plan.receives,
+        settling: Settling::No,
         submitted: 0,
         first: None,
         reported: None,
@@ -147,6 +160,7 @@ impl Exchange<'_> {
                 _ = tick.tick() => self.tick(news),
                 _ = look.tick() => self.progress.check(association, patience)?,
                 () = tokio::time::sleep_until(deadline), if self.sending => self.end_sending(),
+                () = tokio::time::sleep(SETTLE_STEP), if matches!(self.settling, Settling::Until(_)) => self.settle(),
                 () = &mut stop, if !self.totals.stopped => {
                     self.totals.stopped = true;
                     limit = limit.min(tokio::time::Instant::now() + DRAIN);
@@ -166,7 +180,7 @@ impl Exchange<'_> {
     fn is_done(&self) -> bool {
         let is_reported = !self.plan.receives || self.plan.reports || self.totals.peer_sent.is_some();
         let is_received = !self.receiving && is_reported && self.outbox.is_empty();
-        !self.sending && (!self.plan.sends || self.totals.peer_received.is_some()) && is_received
+        !self.sending && (!self.plan.sends || matches!(self.settling, Settling::Done)) && is_received
     }
 
     fn next_message(&self) -> Option<Message> {
@@ -224,10 +238,8 @@ impl Exchange<'_> {
             }
             Frame::Received(received) if self.plan.sends && !self.sending && self.totals.peer_received.is_none() => {
                 self.totals.peer_received = Some(received);
-                if self.plan.reports {
-                    let summary = Box::new(self.sampler.total(self.association));
-                    self.outbox.push_back(Frame::Summary(summary).into_message());
-                }
+                self.settling = Settling::Until(Instant::now() + SETTLE_LIMIT);
+                self.settle();
             }
             Frame::Stop if self.plan.reports => {
                 self.totals.stopped = true;
@@ -248,6 +260,24 @@ impl Exchange<'_> {
             _ => return Err(Failure::file("the other end sent what does not belong here")),
         }
         Ok(())
+    }
+
+    /// The peer has received everything: ends once it has also acknowledged it.
+    fn settle(&mut self) {
+        let Settling::Until(limit) = self.settling else { return };
+        if Instant::now() < limit
+            && self
+                .sampler
+                .acked(self.association)
+                .is_some_and(|acked| acked < self.submitted)
+        {
+            return;
+        }
+        self.settling = Settling::Done;
+        if self.plan.reports {
+            let summary = Box::new(self.sampler.total(self.association));
+            self.outbox.push_back(Frame::Summary(summary).into_message());
+        }
     }
 
     fn on_data(&mut self, len: usize) {

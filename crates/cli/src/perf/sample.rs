@@ -166,6 +166,12 @@ impl Sampler {
         )
     }
 
+    /// Returns the bytes acknowledged since the beginning, unless the association has ended.
+    pub(crate) fn acked(&self, association: &Association) -> Option<u64> {
+        let stats = association.stats()?;
+        Some(stats.data_bytes_acked.saturating_sub(self.first.bytes))
+    }
+
     pub(crate) fn elapsed(&self) -> Duration {
         self.start.elapsed()
     }

@@ -300,3 +300,34 @@ fn a_receiver_that_was_killed_and_restarted_ends_the_transfer_and_takes_the_next
         "the file was changed"
     );
 }
+
+#[test]
+fn perf_waits_for_acknowledgements_that_take_a_slower_path_than_the_report_of_the_receiver() {
+    let dir = tempfile::tempdir().unwrap();
+    let args = ["perf", "--server", "--listen", "127.73.2.1:0,127.73.2.2:0"];
+    let mut server = Process::start(Command::new(WHIMBREL).args(args).stdout(Stdio::null()));
+    let links = ["", "forward = { delay = \"30 ms\" }\nreverse = { delay = \"150 ms\" }"];
+    let senders = "127.73.1.1,127.73.1.2";
+    let (emulator, to) = Emulator::start(dir.path(), &links, &server.listening(), senders);
+    let mut client = Command::new(WHIMBREL);
+    client.args(["perf", &to, "--local", senders, "--bytes", "2MB", "--json"]);
+    let output = client.output_in_time();
+    emulator.end();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let of = &report["end"]["associations"][0];
+    let bytes = |value: &Value| value.as_u64().unwrap();
+    let (sent, received) = (bytes(&of["sent"]["bytes"]), bytes(&of["peer_received"]["bytes"]));
+    assert!(received >= 2_000_000, "{received}");
+    // A message of one byte ends the data.
+    assert!(
+        (received..=received + 16).contains(&sent),
+        "{sent} sent, {received} received"
+    );
+    let paths = of["sent"]["paths"].as_array().unwrap();
+    let on_paths: u64 = paths.iter().map(|path| bytes(&path["bytes"])).sum();
+    // Each DATA chunk has a header of 16 bytes, and at most three of padding.
+    assert!(
+        on_paths > sent && on_paths < sent + sent / 40,
+        "{on_paths} on the paths, {sent} sent"
+    );
+}

@@ -11,7 +11,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use nix::unistd::geteuid;
 use whimbrel_proto::Ecn;
-use whimbrel_sim::{Delivery, Entry, IpHeader, MeshPlace as Place, OpenWorld, set_ce};
+use whimbrel_sim::{Delivery, Entry, IpHeader, MeshPlace as Place, OpenWorld, Oversize, PathMtu, set_ce};
 
 use super::netlink::Netlink;
 use super::oversize;
@@ -57,13 +57,13 @@ struct Device {
     interface: u16,
 }
 
-/// The smallest MTU on each way through the network.
+/// The MTUs on each way through the network.
 #[derive(Debug, Default)]
 struct PathMtus {
     /// The smallest of all: shorter packets are not looked up.
     least: usize,
-    /// By flow, direction, and interfaces of source and destination: the MTU, and the router in front of that link.
-    ways: HashMap<(usize, bool, usize, usize), (u32, IpAddr)>,
+    /// By flow, direction, and interfaces of source and destination: the MTUs, each smaller than all before.
+    ways: HashMap<(usize, bool, usize, usize), Vec<PathMtu>>,
 }
 
 impl PathMtus {
@@ -84,28 +84,29 @@ impl PathMtus {
                         to,
                         ..Entry::default()
                     };
-                    ways.extend(world.path_mtu(&entry).map(|limit| ((flow, forward, from, to), limit)));
+                    let limits = world.path_mtus(&entry);
+                    if !limits.is_empty() {
+                        ways.insert((flow, forward, from, to), limits);
+                    }
                 }
             }
         }
-        let least = ways.values().map(|(mtu, _)| *mtu as usize).min();
+        let least = ways.values().flatten().map(|limit| limit.mtu as usize).min();
         PathMtus {
             least: least.unwrap_or(usize::MAX),
             ways,
         }
     }
 
-    /// Returns the MTU that a packet exceeds on its way, and the router that finds this out.
+    /// Returns the first MTU that a packet exceeds on its way, and the last and smallest one.
     #[inline]
-    fn exceeded(&self, packet: &[u8], entry: &Entry) -> Option<(u32, IpAddr)> {
+    fn exceeded(&self, packet: &[u8], entry: &Entry) -> Option<(PathMtu, u32)> {
         if packet.len() <= self.least {
             return None;
         }
-        let way = self
-            .ways
-            .get(&(entry.flow, entry.forward, entry.from, entry.to))
-            .copied();
-        way.filter(|(mtu, _)| packet.len() > *mtu as usize)
+        let limits = self.ways.get(&(entry.flow, entry.forward, entry.from, entry.to))?;
+        let first = limits.iter().find(|limit| packet.len() > limit.mtu as usize)?;
+        Some((*first, limits.last()?.mtu))
     }
 }
 
@@ -200,11 +201,12 @@ impl NetnsGate {
                         });
                     };
                     match self.mtus.exceeded(packet, &entry) {
-                        Some((mtu, _)) if oversize::may_fragment(packet) => {
-                            oversize::fragments(packet, mtu, &mut arrive)
+                        Some((_, least)) if oversize::may_fragment(packet) => {
+                            oversize::fragments(packet, least, &mut arrive)
                         }
-                        Some((mtu, router)) => {
-                            if let Some(report) = oversize::report(packet, header.source, router, mtu) {
+                        Some((limit, _)) => {
+                            let report = || oversize::report(packet, header.source, limit.router, limit.mtu);
+                            if let Some(report) = limit.is_reported.then(report).flatten() {
                                 // A report that the system does not take is lost.
                                 let _ = self.devices[at].tun.0.send(&report);
                             }
@@ -242,6 +244,8 @@ impl NetnsGate {
             ecn: header.ecn,
             headers: None,
             tag: 0,
+            // Long packets have been reported or cut here.
+            oversize: Oversize::Drop,
         })
     }
 

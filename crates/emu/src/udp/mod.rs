@@ -28,7 +28,7 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use quinn_udp::RecvMeta;
-use whimbrel_sim::{Delivery, Entry, UDP_HEADER};
+use whimbrel_sim::{Delivery, Entry, Oversize, UDP_HEADER};
 
 use self::outgoing::{Outgoing, Target};
 use self::socket::{Socket, bind_all, ecn};
@@ -189,6 +189,7 @@ impl UdpGate {
             ecn: ecn(meta.ecn),
             headers: Some(UDP_HEADER),
             tag,
+            oversize: Oversize::Drop,
         }
     }
 

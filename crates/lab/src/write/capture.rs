@@ -193,6 +193,7 @@ fn packet_bytes(event: &PacketEvent<'_>, out: &mut Vec<u8>) {
         to: event.destination,
         ecn,
         identification: event.number as u16,
+        dont_fragment: !event.fragment,
         protocol,
     };
     if let Some((segment, payload)) = event.tcp {

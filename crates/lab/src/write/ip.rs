@@ -15,6 +15,7 @@ pub(crate) struct Header {
     pub(crate) ecn: u8,
     /// A number for the identification field.
     pub(crate) identification: u16,
+    pub(crate) dont_fragment: bool,
     pub(crate) protocol: Protocol,
 }
 
@@ -38,7 +39,7 @@ pub(crate) fn emit(header: Header, length: usize, out: &mut Vec<u8>) {
     out.extend(header.identification.to_be_bytes());
     // Don't Fragment; time to live 64.
     out.extend([
-        0x40,
+        if header.dont_fragment { 0x40 } else { 0 },
         0,
         64,
         match header.protocol {
@@ -101,6 +102,7 @@ mod tests {
             to: "10.0.0.2:10".parse().expect("an address"),
             ecn: 2,
             identification: 7,
+            dont_fragment: true,
             protocol: Protocol::Udp,
         };
         let mut out = vec![0xff];

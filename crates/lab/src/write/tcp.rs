@@ -98,6 +98,7 @@ mod tests {
             to: "10.0.0.2:10".parse().expect("an address"),
             ecn: 0,
             identification: 7,
+            dont_fragment: true,
             protocol: Protocol::Tcp,
         };
         let mut out = Vec::new();

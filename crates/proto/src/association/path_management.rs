@@ -204,7 +204,9 @@ impl Association {
         exists
     }
 
-    /// Starts the verification of unconfirmed paths and the heartbeats on idle paths (RFC 9260 §5.4, §8.3).
+    /// Starts the verification of unconfirmed paths and the heartbeats on idle paths (RFC 9260 §5.4, §8.3). A path that the user has listed is
+    /// confirmed without a HEARTBEAT. Where data may be sent on several paths, a HEARTBEAT measures it at once: a path without a
+    /// round-trip time cannot be compared with others, and would stay unused until HB.interval is over.
     // [9260:8.3-1]
     pub(super) fn start_heartbeats(&mut self, ctx: &mut Context<'_>) {
         for index in self.paths.ids() {
@@ -214,10 +216,13 @@ impl Association {
             let verify = self.paths[index].state == PathState::Unconfirmed;
             let random = ctx.random.next_u64();
             let next = self.next_heartbeat(index, ctx.now, random);
+            // Never without heartbeats, and with a timer that all paths share.
+            let measure = self.is_spread() && next != NEVER && self.paths[index].rtt.srtt().is_none();
             let heartbeat = &mut self.paths[index].heartbeat;
             heartbeat.last_probe = ctx.now;
             heartbeat.pending = None;
-            heartbeat.timer = if verify { ctx.now } else { next };
+            heartbeat.requested |= measure && index != self.choice.sending;
+            heartbeat.timer = if verify || heartbeat.requested { ctx.now } else { next };
         }
         if self.shares_heartbeat_timer() {
             self.start_shared_heartbeat_timer(ctx, self.choice.primary);

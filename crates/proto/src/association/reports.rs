@@ -200,7 +200,6 @@ impl Association {
         }
         core::mem::swap(&mut reports.kept, kept);
         if freed > 0 {
-            self.user.stats.data_bytes_acked += freed;
             self.user.stats.data_bytes_freed_early += freed;
             self.notify_user_of_progress();
         }

@@ -140,7 +140,7 @@ impl Association {
         reported: Option<(u32, PathId)>,
         echo: &Echo,
     ) -> Result<(), Discard> {
-        let held_before = self.sender.outstanding.data_held();
+        let acked_before = self.sender.outstanding.data_acked();
         let outcome = self.update_outstanding(ctx, sack, extent, reported, echo);
         let (advanced, newly_acked, reneged) = match outcome {
             SackOutcome::Processed {
@@ -158,7 +158,7 @@ impl Association {
             SackOutcome::Impossible => return self.on_impossible_sack(ctx),
         };
         self.user.stats.sacks_received += 1;
-        let acknowledged = held_before - self.sender.outstanding.data_held();
+        let acknowledged = self.sender.outstanding.data_acked() - acked_before;
         self.user.stats.data_bytes_acked += acknowledged;
         if acknowledged > 0 {
             self.note_use();

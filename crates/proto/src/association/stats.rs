@@ -15,7 +15,7 @@ pub struct AssociationStats {
     pub data_chunks_sent: u64,
     /// User data sent, retransmissions included.
     pub data_bytes_sent: u64,
-    /// User data acknowledged.
+    /// User data acknowledged, cumulatively or in gap ack blocks, each byte once.
     pub data_bytes_acked: u64,
     /// User data in bytes that an NR-SACK freed from the send buffer before all earlier data was acknowledged.
     pub data_bytes_freed_early: u64,

@@ -265,6 +265,7 @@ impl Association {
             self.epochs_mut(index).leave();
         }
         if !only_probed {
+            self.paths[index].quality.on_timeout();
             if !is_transmission {
                 self.note_reduction_by_loss(index);
             }

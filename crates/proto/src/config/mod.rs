@@ -72,7 +72,7 @@ pub struct AssociationConfig {
     /// sent messages, which never exceed it then, and no limit for received ones.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub max_message: Option<u32>,
-    /// Path MTU in bytes, which no IP packet exceeds. 512 to 65535.
+    /// Path MTU in bytes, which no IP packet exceeds. 512 to 65535. In a scenario, the MTU of the first links if that is less.
     #[cfg_attr(feature = "config", schemars(range(min = 512, max = 65535)))]
     pub mtu: u16,
     /// RTO.Initial: retransmission timeout before the first measurement, RTO.Min to RTO.Max. Absent: 1 s, with the older presets 3 s.

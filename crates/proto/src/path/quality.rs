@@ -14,7 +14,7 @@ pub struct PathQuality {
     /// Smoothed difference between consecutive round-trip times (the filter of RFC 3550 §6.4.1).
     pub jitter: Span,
     /// Recent rate of acknowledged bytes, including chunk headers, while the path had data in flight. `None` before the
-    /// first measurement, which takes two round trips without an idle period.
+    /// first measurement, which takes two round trips without an idle period. Zero from a retransmission timeout to the next measurement.
     pub delivery_rate: Option<Rate>,
     /// Losses by verdict.
     pub judged: JudgedLosses,
@@ -82,8 +82,7 @@ pub(crate) struct Quality {
     /// [`Span::MAX`] before the first measurement.
     last_rtt: Span,
     jitter: Span,
-    /// Zero before the first measurement.
-    rate: Rate,
+    rate: Option<Rate>,
     /// When the measurement of the rate started, [`NEVER`] while none goes on, and the bytes delivered by then.
     mark: (Time, u64),
     pub(crate) judged: JudgedLosses,
@@ -95,7 +94,7 @@ impl Default for Quality {
             losses: LossShare::default(),
             last_rtt: Span::MAX,
             jitter: Span::ZERO,
-            rate: Rate::default(),
+            rate: None,
             mark: (NEVER, 0),
             judged: JudgedLosses::default(),
         }
@@ -120,21 +119,27 @@ impl Quality {
             }
             if delivered > before && !passed.is_zero() {
                 let sample = Rate::of(delivered - before, passed);
-                self.rate = match self.rate.as_bps() {
+                self.rate = Some(match self.rate.map_or(0, Rate::as_bps) {
                     0 => sample,
                     rate => Rate::from_bps(rate - rate / 4 + sample.as_bps() / 4),
-                };
+                });
             }
         }
         // Idle periods do not reduce the rate.
         self.mark = if busy { (now, delivered) } else { (NEVER, 0) };
     }
 
+    /// All data in flight has timed out: nothing arrives.
+    pub(crate) fn on_timeout(&mut self) {
+        self.rate = self.rate.map(|_| Rate::default());
+        self.mark = (NEVER, 0);
+    }
+
     pub(crate) fn measures(&self) -> PathQuality {
         PathQuality {
             loss: self.losses.share(),
             jitter: self.jitter,
-            delivery_rate: (self.rate.as_bps() > 0).then_some(self.rate),
+            delivery_rate: self.rate,
             judged: self.judged,
         }
     }
@@ -189,6 +194,23 @@ mod tests {
             Some(Rate::from_mbps(2)),
             "the pause does not count"
         );
+    }
+
+    #[test]
+    fn the_delivery_rate_is_zero_from_a_timeout_to_the_next_measurement() {
+        let mut quality = Quality::default();
+        let rtt = Span::from_millis(100);
+        quality.on_timeout();
+        assert_eq!(quality.measures().delivery_rate, None, "never measured");
+        quality.on_rtt(at(0), rtt, 0, true);
+        quality.on_rtt(at(100), rtt, 12_500, true);
+        quality.on_timeout();
+        assert_eq!(quality.measures().delivery_rate, Some(Rate::default()));
+        // The outage does not count, nor does the rate before it.
+        quality.on_rtt(at(9000), rtt, 12_500, true);
+        assert_eq!(quality.measures().delivery_rate, Some(Rate::default()));
+        quality.on_rtt(at(9100), rtt, 37_500, true);
+        assert_eq!(quality.measures().delivery_rate, Some(Rate::from_mbps(2)));
     }
 
     #[test]

@@ -59,6 +59,8 @@ pub(crate) struct Outstanding {
     pub(super) data_in_flight: u64,
     /// User data in all slots.
     data_held: u64,
+    /// User data acknowledged so far, cumulatively or in a gap ack block; each byte counts once.
+    pub(super) data_acked: u64,
     /// The sequence numbers that drive congestion control.
     pub(super) accounting: Accounting,
     /// With accounting per path: the data sent on each path.
@@ -97,6 +99,7 @@ impl Outstanding {
             paths: Vec::new(),
             data_in_flight: 0,
             data_held: 0,
+            data_acked: 0,
             accounting,
             sequences: accounting
                 .is_per_path()
@@ -170,6 +173,11 @@ impl Outstanding {
     /// Returns the bytes of user data sent and not cumulatively acknowledged.
     pub(crate) fn data_held(&self) -> u64 {
         self.data_held
+    }
+
+    /// Returns the bytes of user data acknowledged so far, cumulatively or in gap ack blocks.
+    pub(crate) fn data_acked(&self) -> u64 {
+        self.data_acked
     }
 
     /// Returns the bytes of user data of chunks whose last transmission was on this path.
@@ -458,6 +466,9 @@ impl Outstanding {
         self.base += 1;
         if let Some(ordered) = &mut self.ordered {
             ordered.on_acked(&slot.fragment);
+        }
+        if !slot.credited {
+            self.data_acked += slot.data_len();
         }
         self.data_held -= slot.data_len();
         self.paths[usize::from(slot.path)].held -= slot.data_len();

@@ -176,6 +176,9 @@ impl Outstanding {
             observer.given_up(seq, path, slot.sent_at);
         }
         slot.fate = Fate::Acked;
+        if !slot.credited {
+            self.data_acked += slot.data_len();
+        }
         (slot.credited, slot.copied) = (true, true);
         for (path, here) in copies.paths.iter_mut().enumerate() {
             here.held.retain(|&(held, psn)| {

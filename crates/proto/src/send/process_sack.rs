@@ -324,7 +324,12 @@ impl Outstanding {
         *highest_newly_acked = (*highest_newly_acked).max(Some(seq));
         let Some(slot) = self.slot_mut(seq) else { return };
         let sent = slot.last_transmission();
-        slot.credited = true;
+        let data = if core::mem::replace(&mut slot.credited, true) {
+            0
+        } else {
+            slot.data_len()
+        };
+        self.data_acked += data;
         self.credit(seq, position, sent, observer);
     }
 

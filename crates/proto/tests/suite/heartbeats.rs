@@ -2,7 +2,7 @@
 
 use crate::support::paths::{confirmed, cut, path, quiet, state_event, when};
 use crate::support::{Fate, Host, Net, addrs};
-use whimbrel_control::Span;
+use whimbrel_control::{Scheme, Span};
 use whimbrel_proto::{AssociationConfig, Event, MAX_PINGS, Message, PathId, PathState, State};
 use whimbrel_wire::{Chunk, ChunkType, HeartbeatInfo};
 
@@ -70,6 +70,56 @@ fn heartbeats_of_idle_paths_are_sent_at_multiples_of_the_alignment() {
         assert!(gaps.iter().all(|gap| *gap >= low && *gap <= high), "{gaps:?}");
         assert_eq!(path(&net, a, index).errors, 0);
     }
+}
+
+/// Opens an association with these addresses of the peer. Returns to which of them, except the first, A sent HEARTBEATs in the first seconds,
+/// and whether the association knows the round-trip time of each path.
+fn early_heartbeats(paths: usize, config: &AssociationConfig) -> (Vec<usize>, Vec<bool>) {
+    let (mut net, a, _) = Net::established(paths, config);
+    net.run_for(Span::from_secs(5));
+    let place = |remote| addrs(Host::B, paths).iter().position(|addr| *addr == remote);
+    let heartbeats = net.sent(Host::A, ChunkType::HEARTBEAT);
+    let places = heartbeats.iter().filter_map(|sent| place(sent.remote));
+    let mut others: Vec<_> = places.filter(|place| *place > 0).collect();
+    others.sort_unstable();
+    let measured = (0..paths).map(|index| path(&net, a, index).srtt.is_some()).collect();
+    (others, measured)
+}
+
+#[test]
+fn listed_addresses_are_measured_at_once_where_data_may_be_sent_on_several_paths() {
+    let of = |scheme: &str| AssociationConfig {
+        scheme: Scheme::by_name(scheme).expect("it is registered"),
+        ..AssociationConfig::default()
+    };
+    let (heartbeats, measured) = early_heartbeats(4, &of("multipath"));
+    assert_eq!(heartbeats, [1, 2, 3], "one on each path");
+    assert_eq!(measured, [true; 4]);
+    assert!(early_heartbeats(1, &of("multipath")).0.is_empty());
+    // RFC 9260 §8.3: a single path carries data, the others wait for HB.interval.
+    assert!(early_heartbeats(4, &of("standard")).0.is_empty());
+    let without = AssociationConfig {
+        hb_interval: Span::ZERO,
+        ..of("multipath")
+    };
+    assert!(early_heartbeats(4, &without).0.is_empty(), "heartbeats are off");
+}
+
+// [9260:5.4-1]
+#[test]
+fn measurements_do_not_raise_the_limit_for_unconfirmed_addresses() {
+    // B did not list the addresses of A: it verifies them, HB.Max.Burst at a time.
+    let config = AssociationConfig {
+        scheme: Scheme::by_name("multipath").expect("it is registered"),
+        hb_max_burst: 2,
+        ..AssociationConfig::default()
+    };
+    let (mut net, _, _) = Net::established(6, &config);
+    net.run_for(Span::from_secs(5));
+    let heartbeats = net.sent(Host::B, ChunkType::HEARTBEAT);
+    let first = heartbeats.first().expect("B verifies addresses").at;
+    let at_once = heartbeats.iter().filter(|sent| sent.at == first).count();
+    assert_eq!((at_once, heartbeats.len()), (2, 5));
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod authentication;
 mod buffers;
 mod congestion;
 mod copies;
+mod counters;
 mod echoes;
 mod ecn;
 mod endings;

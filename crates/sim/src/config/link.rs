@@ -29,6 +29,15 @@ pub struct NodeConfig {
     #[serde(default, skip_serializing_if = "is_exact")]
     #[schemars(extend("default" = "0 s"))]
     pub timer_granularity: Span,
+    /// Whether the node reports a packet that is too long for the next link to its source by ICMP, so that the source sends shorter ones. `false` makes it
+    /// a black hole for long packets, as behind a firewall that drops ICMP.
+    #[serde(default = "reports", skip_serializing_if = "Clone::clone")]
+    #[schemars(extend("default" = true))]
+    pub icmp: bool,
+}
+
+fn reports() -> bool {
+    true
 }
 
 fn is_exact(granularity: &Span) -> bool {
@@ -43,6 +52,7 @@ impl NodeConfig {
             position: None,
             mobility: None,
             timer_granularity: Span::ZERO,
+            icmp: true,
         }
     }
 
@@ -90,7 +100,8 @@ pub struct LinkConfig {
     /// Propagation delay of each direction, up to 1 h.
     #[serde(default)]
     pub delay: Span,
-    /// Largest IP packet in bytes, 68 to 65535. Larger packets are dropped.
+    /// Largest IP packet in bytes, 68 to 65535. The node in front of the link reports longer packets to their source (ICMP) and drops them, or
+    /// cuts them into fragments if they may be fragmented, as those of `udp` flows. SCTP and TCP start with the MTU of their first link.
     #[serde(default = "default_mtu")]
     #[schemars(range(min = 68, max = 65_535))]
     pub mtu: u32,
@@ -391,6 +402,12 @@ impl LinkConfig {
     /// Returns the link's forward (0) and reverse (1) directions with overrides applied.
     pub fn directions(&self) -> [ResolvedDirection; 2] {
         [&self.forward, &self.reverse].map(|overrides| self.resolve(overrides.as_ref()))
+    }
+
+    /// Returns the largest IP packet of the forward or the reverse direction in bytes.
+    pub(crate) fn mtu_of(&self, forward: bool) -> u32 {
+        let overrides = if forward { &self.forward } else { &self.reverse };
+        overrides.as_ref().and_then(|values| values.mtu).unwrap_or(self.mtu)
     }
 
     fn resolve(&self, overrides: Option<&DirectionConfig>) -> ResolvedDirection {

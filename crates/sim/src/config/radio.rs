@@ -108,7 +108,7 @@ pub struct ChannelConfig {
     #[serde(default = "default_queue")]
     #[schemars(range(min = 1, max = 100_000))]
     pub queue: u32,
-    /// Largest IP packet in bytes, 68 to 2304. Larger packets are dropped.
+    /// Largest IP packet in bytes, 68 to 2304. Longer packets are reported to their source, or cut into fragments, as on a link.
     #[serde(default = "default_mtu")]
     #[schemars(range(min = 68, max = 2304))]
     pub mtu: u32,

@@ -80,7 +80,8 @@ pub struct TcpConfig {
     pub timestamps: bool,
     /// Window scaling (RFC 7323). Without it the window is at most 65535 bytes.
     pub window_scaling: bool,
-    /// Maximum segment size in the MSS option, 88 to 65495 bytes: user data and options (RFC 6691).
+    /// Maximum segment size in the MSS option, 88 to 65495 bytes: user data and options (RFC 6691). 40 bytes less than the MTU of the first link
+    /// if that is less.
     #[schemars(range(min = 88, max = 65_495))]
     pub mss: u16,
     /// Receive buffer, `mss` to 1073725440 bytes.

@@ -17,6 +17,8 @@ pub(crate) enum Event {
     Wake { agent: AgentId },
     /// A packet from an end outside the simulation enters the network.
     Enter { packet: u32 },
+    /// A report about a packet that was too long reaches its source.
+    Report { packet: u32 },
     /// A radio's wake-up.
     Radio { radio: u32 },
     /// The start of a frame reaches the next receiver.

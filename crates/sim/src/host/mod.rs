@@ -21,8 +21,8 @@ use crate::engine::{Event, EventQueue};
 use crate::ids::{AgentId, DirectionId};
 use crate::link::Window;
 use crate::measure::VerdictCounts;
-use crate::network::Network;
-use crate::packet::{Congestion, IP_HEADER, PacketId};
+use crate::network::{Left, Network};
+use crate::packet::{Congestion, IP_HEADER, Oversize, PacketId};
 use crate::topology::{FlowRoutes, RouteId};
 
 /// The payload protocol identifier of a message is its number with this bit flipped. Without it, captures would show the small
@@ -89,6 +89,32 @@ pub(crate) struct FlowState {
     pub(crate) discarded: u64,
     /// The sender's verdicts on its losses.
     pub(crate) verdicts: VerdictCounts,
+    /// Path MTUs that the hosts know of reports, by route.
+    pub(crate) path_mtus: PathMtus,
+}
+
+/// The path MTUs below those of the transports that hosts know, by route. Most flows have none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PathMtus(Vec<(RouteId, u32)>);
+
+impl PathMtus {
+    /// Lowers the path MTU of a route.
+    pub(crate) fn lower(&mut self, route: RouteId, mtu: u32) {
+        match self.0.iter_mut().find(|(known, _)| *known == route) {
+            Some((_, known)) => *known = mtu.min(*known),
+            None => self.0.push((route, mtu)),
+        }
+    }
+
+    /// Returns what routers may do with a packet. A transport cannot always obey a path MTU: data that was sent before keeps its length, and
+    /// headers have a minimum. IP cuts such packets.
+    #[inline]
+    fn oversize(&self, route: RouteId, size: u32) -> Oversize {
+        match self.0.iter().find(|(known, _)| *known == route) {
+            Some((_, mtu)) if size > *mtu => Oversize::Fragment,
+            _ => Oversize::Report,
+        }
+    }
 }
 
 impl FlowState {
@@ -116,6 +142,7 @@ impl FlowState {
         } else {
             Default::default()
         };
+        let oversize = self.path_mtus.oversize(route, size);
         let way = &network.topology.routes[route as usize];
         let packet = network.slab.get_mut(id);
         packet.sent = now;
@@ -131,6 +158,9 @@ impl FlowState {
         packet.congestion = Congestion::NONE;
         packet.fate = 0;
         packet.twice = false;
+        packet.oversize = oversize;
+        packet.is_fragment = false;
+        packet.is_copy = false;
     }
 }
 
@@ -193,7 +223,12 @@ impl Context<'_> {
             let sent = packet.sent;
             self.flow.sink.deliver_datagram(self.now, self.window(), delivery, sent);
         }
-        self.network.delivered.push_back((self.now, id));
+        self.network.delivered.push_back((self.now, Left::Arrived(id)));
+    }
+
+    /// Passes a report about a packet that was too long to its source outside the simulation.
+    pub(crate) fn leave_report(&mut self, id: PacketId) {
+        self.network.delivered.push_back((self.now, Left::TooLong(id)));
     }
 }
 

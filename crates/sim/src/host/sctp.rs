@@ -17,7 +17,7 @@ use super::{Alarm, Context, FlowState, PPID_MASK, Source};
 use crate::config::{Carriage, ConfigError};
 use crate::ids::{AgentId, DirectionId};
 use crate::measure::{Episodes, FlowOutcome, Occasions};
-use crate::packet::{Congestion, Form, PacketId};
+use crate::packet::{Congestion, Form, Oversize, PacketId};
 use crate::topology::{RouteId, interface};
 use crate::truth::Truth;
 
@@ -233,6 +233,16 @@ impl SctpEnd {
         };
         context.network.slab.release(id);
         context.flow.discarded += u64::from(taken.is_err());
+        self.drive(context);
+    }
+
+    /// Handles a report about a packet that was too long for a link on a route.
+    pub(crate) fn limit_mtu(&mut self, context: &mut Context<'_>, route: RouteId, mtu: u32) {
+        let remote = context.network.topology.routes[route as usize].destination;
+        if let Some(id) = self.id {
+            let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
+            self.endpoint.limit_mtu(id, remote, mtu);
+        }
         self.drive(context);
     }
 
@@ -480,6 +490,9 @@ impl SctpEnd {
                 .address_packet(context.network, context.now, id, self.agent, way, len);
             let packet = context.network.slab.get_mut(id);
             packet.ecn = sent.ecn;
+            if sent.fragment {
+                packet.oversize = Oversize::Fragment;
+            }
             if route.is_none() {
                 // An address outside the scenario: a packet without a hop is dropped with the cause "no route".
                 packet.hop = packet.last_hop;

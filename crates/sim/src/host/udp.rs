@@ -6,7 +6,7 @@ use whimbrel_proto::Ecn;
 use super::sink::Delivery;
 use super::{Alarm, Context, Source};
 use crate::ids::AgentId;
-use crate::packet::{Form, PacketId, UDP_HEADER};
+use crate::packet::{Form, Oversize, PacketId, UDP_HEADER};
 
 /// Sends the messages of its source as they are created.
 #[derive(Debug)]
@@ -51,6 +51,7 @@ impl UdpSender {
             .address_packet(context.network, context.now, id, self.agent, route, len + UDP_HEADER);
         let packet = context.network.slab.get_mut(id);
         packet.ecn = Ecn::NotEct;
+        packet.oversize = Oversize::Fragment;
         packet.sent = created;
         context.network.send(context.now, id, context.observer);
     }

@@ -401,6 +401,11 @@ impl Direction {
         }
     }
 
+    /// Returns the current propagation delay.
+    pub(crate) fn delay(&self) -> Span {
+        self.delay
+    }
+
     /// Returns the longest IP packet that it carries, in bytes.
     pub(crate) fn mtu(&self) -> u32 {
         self.mtu

@@ -1,18 +1,20 @@
 //! The network between the hosts: accepts packets, transports them hop by hop, and delivers them.
 
 mod handoff;
+mod oversize;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use whimbrel_control::Time;
 
+pub(crate) use self::oversize::Fragmented;
 use crate::engine::{Event, EventQueue};
 use crate::ids::{DirectionId, NodeId, RouteId};
 use crate::ledger::{DropCause, DropCounts, DropEntry, Ledger};
 use crate::link::{Admission, Direction, LinkChange, Window};
 use crate::observer::{Observer, PacketEvent, PacketFate, RouteEvent, Wanted};
-use crate::packet::{Packet, PacketId, Slab};
+use crate::packet::{Form, Oversize, Packet, PacketId, Slab};
 use crate::radio::{CONTROL, Outcome, RadioId, Radios};
 use crate::topology::Topology;
 use crate::truth::Truth;
@@ -48,10 +50,22 @@ pub(crate) struct Network {
     pub(crate) radios: Option<Box<Radios>>,
     /// Packets that have reached the end of their route over radio, to be delivered by the world.
     pub(crate) landed: Vec<PacketId>,
-    /// Packets that have arrived at an end outside the simulation, with their times.
-    pub(crate) delivered: VecDeque<(Time, PacketId)>,
+    /// Packets that have arrived at an end outside the simulation, with their times, and reports about packets that were too long.
+    pub(crate) delivered: VecDeque<(Time, Left)>,
     /// Whether a loss model depends on the packet's content.
     pub(crate) needs_kinds: bool,
+    /// The nodes that do not report packets that are too long.
+    pub(crate) silent: Vec<bool>,
+    pub(crate) fragmented: Fragmented,
+}
+
+/// What leaves the simulation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Left {
+    /// A packet.
+    Arrived(PacketId),
+    /// A packet that was too long for a link, with the link's MTU as its size, back at its source.
+    TooLong(PacketId),
 }
 
 /// A hop of a route.
@@ -131,7 +145,12 @@ impl Network {
     /// Puts a packet into the queue of its next hop, and of the following ones that it enters ahead of time.
     #[inline]
     pub(crate) fn forward(&mut self, now: Time, id: PacketId, observer: &mut dyn Observer) {
-        let mut at = now;
+        self.forward_from(now, now, id, observer);
+    }
+
+    /// Forwards a packet that enters its next hop at a time that may be ahead of the run's.
+    #[inline]
+    fn forward_from(&mut self, now: Time, mut at: Time, id: PacketId, observer: &mut dyn Observer) {
         loop {
             if self.wanted.link_packets {
                 self.report_entry(at, id, observer);
@@ -166,6 +185,11 @@ impl Network {
                     Self::mark(&mut self.fingerprints, packet, Mark::Arrived, arrival);
                     self.count_hop(arrival, id, observer);
                     at = arrival;
+                }
+                Err(DropCause::TooBig) if packet.oversize == Oversize::Fragment => {
+                    packet.hop -= 1;
+                    let mtu = self.directions[next.index()].mtu();
+                    return self.cut(now, at, id, mtu, observer);
                 }
                 Err(cause) if at == now => return self.drop(now, id, cause, Some(next), observer),
                 Err(cause) => {
@@ -244,6 +268,7 @@ impl Network {
         let (direction, ends) = (packet.direction, packet.hop == packet.last_hop);
         self.cross(now, id, observer);
         if ends {
+            let id = self.whole(id)?;
             if self.wanted.host_packets {
                 self.report(now, id, PacketFate::Delivered, Some(direction), observer);
             }
@@ -274,7 +299,7 @@ impl Network {
         let what = (id, packet.size, packet.flow);
         let Some(radios) = &mut self.radios else { return };
         if packet.size > radios.mtu(at) {
-            return self.drop(now, id, DropCause::TooBig, Some(DirectionId::of_radio(at)), observer);
+            return self.too_long_for_radio(now, id, at, observer);
         }
         let Some(next) = radios.next_hop(at, target) else {
             let cause = radios.why_no_way(at);
@@ -352,6 +377,8 @@ impl Network {
     pub(crate) fn leave_radio(&mut self, now: Time, id: PacketId, observer: &mut dyn Observer) {
         let packet = self.slab.get(id);
         if packet.hop == packet.last_hop {
+            let Some(id) = self.whole(id) else { return };
+            let packet = self.slab.get(id);
             if self.wanted.host_packets {
                 let direction = packet.direction;
                 self.report(now, id, PacketFate::Delivered, Some(direction), observer);
@@ -359,6 +386,15 @@ impl Network {
             return self.landed.push(id);
         }
         self.forward(now, id, observer);
+    }
+
+    /// Returns the packet at the end of its route; none if it is a fragment and others are missing.
+    #[inline]
+    fn whole(&mut self, id: PacketId) -> Option<PacketId> {
+        if !self.slab.get(id).is_fragment {
+            return Some(id);
+        }
+        self.reassemble(id)
     }
 
     /// Moves the edge of a frame from receiver to receiver, from `now` until another event is due. Returns the time reached: landed
@@ -456,6 +492,9 @@ impl Network {
         self.slab.get_mut(id).twice = false;
         let copy = self.slab.duplicate(id);
         self.slab.get_mut(copy).is_copy = true;
+        if self.slab.get(copy).is_fragment {
+            self.fragmented.on_duplicated(self.slab.get(copy));
+        }
         Some(copy)
     }
 
@@ -535,6 +574,12 @@ impl Network {
         observer: &mut dyn Observer,
     ) {
         let packet = *self.slab.get(id);
+        if let (DropCause::TooBig, Some(hop)) = (cause, direction) {
+            self.report_mtu(now, id, hop);
+        }
+        if packet.is_fragment {
+            self.fragmented.on_left(&packet);
+        }
         Self::mark(&mut self.fingerprints, &packet, Mark::Dropped, now);
         self.ledger.counts.add(cause);
         if packet.is_forward() {
@@ -598,6 +643,7 @@ impl Network {
             sctp: body.view(),
             tcp: body.segment().map(|segment| (segment, body.bytes.as_slice())),
             ip: body.ip(),
+            fragment: packet.oversize == Oversize::Fragment && body.form != Form::Datagram,
         });
     }
 }

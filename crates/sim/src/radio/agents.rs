@@ -164,7 +164,7 @@ impl Network {
         let rank = self.topology.routes[packet.route as usize].rank;
         let Some(radios) = &mut self.radios else { return };
         if size > radios.mtu(from) {
-            return self.drop(now, id, DropCause::TooBig, Some(DirectionId::of_radio(from)), observer);
+            return self.too_long_for_radio(now, id, from, observer);
         }
         radios.agents.enter(id, ends, number, rank);
         self.route(now, from, observer, |agent, cx| agent.originate(cx, id));

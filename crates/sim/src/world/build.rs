@@ -7,6 +7,7 @@ use whimbrel_control::{Rate, Rng, Span, Time};
 use whimbrel_proto::{AssociationConfig, SharedConfig};
 
 use super::World;
+use super::first_links::FirstLinks;
 use crate::config::{
     ConfigError, FlowConfig, FlowEnd, FlowKind, LinkConfig, MobilityConfig, RadioConfig, ResolvedDirection, SimConfig,
 };
@@ -20,7 +21,7 @@ use crate::ledger::Ledger;
 use crate::link::{CapacityTrace, Direction, Extras, Jitter, LinkChange, TraceClock, Window};
 use crate::loss::LossModel;
 use crate::measure::VerdictCounts;
-use crate::network::{Hop, Network};
+use crate::network::{Fragmented, Hop, Network};
 use crate::observer::Wanted;
 use crate::packet::Slab;
 use crate::queue::{Active, DropTail, Scheduler};
@@ -145,6 +146,8 @@ impl World {
             landed: Vec::new(),
             delivered: VecDeque::new(),
             needs_kinds,
+            silent: config.node.iter().map(|node| !node.icmp).collect(),
+            fragmented: Fragmented::default(),
         };
         let transport_flows = plans.iter().filter(|plan| plan.kind != FlowKind::Udp).count();
         let unfinished = plans.iter().filter(|plan| plan.has_end).count();
@@ -215,6 +218,11 @@ fn ends(
             f: f as u32,
             seed,
             topology,
+            first: FirstLinks {
+                config,
+                topology,
+                flow: f as u32,
+            },
             outside: outside.contains(&f),
             truth: Truth::new(Rng::stream(seed, &format!("flow/{}/truth", flow.name))),
         };
@@ -429,6 +437,7 @@ struct FlowBuilder<'a> {
     f: u32,
     seed: u64,
     topology: &'a Topology,
+    first: FirstLinks<'a>,
     /// Whether its ends are outside the simulation.
     outside: bool,
     truth: Arc<Truth>,
@@ -461,10 +470,10 @@ impl FlowBuilder<'_> {
                 agents.extend(self.sctp_ends(source, start, parameters)?);
             }
             FlowKind::Tcp => {
-                let config = &flow.tcp_parameters();
+                let config = |end| self.first.limit_tcp(flow.tcp_parameters(), end);
                 agents.push(Agent::TcpSender(Box::new(TcpSender::new(SenderSetup {
                     agent: AgentId::sender(self.f),
-                    config,
+                    config: &config(FlowEnd::Sender),
                     source,
                     file: file.clone(),
                     start,
@@ -473,7 +482,7 @@ impl FlowBuilder<'_> {
                 }))));
                 agents.push(Agent::TcpReceiver(Box::new(TcpReceiver::new(ReceiverSetup {
                     agent: AgentId::receiver(self.f),
-                    config,
+                    config: &config(FlowEnd::Receiver),
                     message_bytes: traffic.message_bytes,
                     file: file.clone(),
                     random: self.rng("receiver"),
@@ -549,8 +558,10 @@ impl FlowBuilder<'_> {
             })
             .map(|end| Agent::Sctp(Box::new(end)))
         };
-        let ours = Parameters::share(&mut parameters.sender, flow.sender_association());
-        let theirs = Parameters::share(&mut parameters.receiver, flow.receiver_association()?);
+        let ours = self.first.limit_sctp(flow.sender_association(), FlowEnd::Sender);
+        let theirs = self.first.limit_sctp(flow.receiver_association()?, FlowEnd::Receiver);
+        let ours = Parameters::share(&mut parameters.sender, ours);
+        let theirs = Parameters::share(&mut parameters.receiver, theirs);
         let ends = [
             end(
                 AgentId::sender(self.f),
@@ -590,6 +601,7 @@ impl FlowBuilder<'_> {
             delivered_packets: 0,
             discarded: 0,
             verdicts: VerdictCounts::default(),
+            path_mtus: self.first.path_mtus(),
         }
     }
 

@@ -1,13 +1,14 @@
 //! A run: a scenario with a seed, from its first event to its result.
 
 mod build;
+mod first_links;
 mod open;
 mod report;
 
 use whimbrel_control::{Span, Time};
 
 pub use self::build::RunOptions;
-pub use self::open::{Delivery, Entry, OpenWorld};
+pub use self::open::{Delivery, Entry, OpenWorld, PathMtu};
 use crate::control::RunControl;
 use crate::engine::{Event, Scheduled};
 use crate::host::{Agent, Context, FlowState, ends_of};
@@ -183,6 +184,27 @@ impl World {
         self.check_finished(agent);
     }
 
+    /// Passes a report about a packet that was too long to its source: the packet, with the MTU as its size.
+    #[cold]
+    fn report_mtu(&mut self, id: PacketId, observer: &mut dyn Observer) {
+        let packet = *self.network.slab.get(id);
+        let agent = packet.agent;
+        let known = &mut self.flows[agent.flow() as usize].path_mtus;
+        known.lower(packet.route, packet.size);
+        self.with_agent(agent, observer, |agent, context| match agent {
+            Agent::Outside => context.leave_report(id),
+            _ => {
+                context.network.slab.release(id);
+                match agent {
+                    Agent::Sctp(end) => end.limit_mtu(context, packet.route, packet.size),
+                    Agent::TcpSender(sender) => sender.limit_mtu(context, packet.size),
+                    // Acknowledgements have no data that could be less, and datagrams are fragmented.
+                    Agent::TcpReceiver(_) | Agent::UdpSender(_) | Agent::UdpReceiver(_) | Agent::Outside => {}
+                }
+            }
+        });
+    }
+
     /// Handles all events except the in-order arrival of packets.
     fn happen(&mut self, event: Event, seq: u64, observer: &mut dyn Observer) {
         match event {
@@ -198,6 +220,7 @@ impl World {
                 });
                 self.check_finished(agent);
             }
+            Event::Report { packet } => self.report_mtu(packet, observer),
             Event::Enter { packet } => self.network.send(self.now, packet, observer),
             Event::Departure { direction } => self.network.depart(self.now, direction, observer),
             Event::Radio { radio } => self.network.wake_radio(self.now, radio, seq, observer),

@@ -10,8 +10,9 @@ use crate::config::{ConfigError, FlowKind, MeasureConfig, SimConfig};
 use crate::engine::Event;
 use crate::ids::{AgentId, DirectionId, RouteId};
 use crate::measure::{EndReason, RunResult};
+use crate::network::Left;
 use crate::observer::{NoObserver, Observer};
-use crate::packet::{Form, IP_HEADER, PacketId};
+use crate::packet::{Form, IP_HEADER, Oversize};
 use crate::resources::Resources;
 use crate::topology::interface_name;
 
@@ -71,6 +72,8 @@ pub struct Entry {
     pub headers: Option<u32>,
     /// Returned with the packet; the network does not use it.
     pub tag: u32,
+    /// What happens if it is longer than the MTU of a link. A complete IP packet is never cut into fragments: its sender has to do so.
+    pub oversize: Oversize,
 }
 
 impl Default for Entry {
@@ -85,11 +88,12 @@ impl Default for Entry {
             ecn: Ecn::NotEct,
             headers: Some(0),
             tag: 0,
+            oversize: Oversize::Drop,
         }
     }
 }
 
-/// A packet that leaves an [`OpenWorld`].
+/// A packet that leaves an [`OpenWorld`], or a report to its source that it was too long.
 #[derive(Clone, Copy, Debug)]
 pub struct Delivery<'a> {
     /// When it reached the end of its route.
@@ -106,8 +110,22 @@ pub struct Delivery<'a> {
     pub ecn: Ecn,
     /// The tag of its entry.
     pub tag: u32,
+    /// None if the packet has arrived. Otherwise a node reports to the packet's source that it was dropped in front of a link with this MTU in
+    /// bytes; the other fields are those of the packet. Only packets with [`Oversize::Report`] are reported.
+    pub too_long: Option<u32>,
     /// Its payload, unchanged.
     pub payload: &'a [u8],
+}
+
+/// A link on a packet's way that carries only shorter packets than all links before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PathMtu {
+    /// Its MTU in bytes.
+    pub mtu: u32,
+    /// The address of the node in front of it.
+    pub router: IpAddr,
+    /// Whether this node reports packets that are longer.
+    pub is_reported: bool,
 }
 
 impl OpenWorld {
@@ -199,7 +217,12 @@ impl OpenWorld {
             None => (payload.len() as u32).saturating_sub(IP_HEADER),
         };
         state.address_packet(&mut world.network, at, id, agent, route, len);
-        world.network.slab.get_mut(id).ecn = entry.ecn;
+        let packet = world.network.slab.get_mut(id);
+        packet.ecn = entry.ecn;
+        packet.oversize = match entry.oversize {
+            Oversize::Fragment if entry.headers.is_none() => Oversize::Drop,
+            oversize => oversize,
+        };
         world.network.queue.push(at, Event::Enter { packet: id });
         true
     }
@@ -222,22 +245,26 @@ impl OpenWorld {
         self.world.network.route_changes
     }
 
-    /// Returns the smallest MTU on a packet's way, and the address of the router in front of the first link that has it. None if
-    /// there is no route. It changes only with the routes.
-    pub fn path_mtu(&self, entry: &Entry) -> Option<(u32, IpAddr)> {
+    /// Returns the MTUs on a packet's way: that of the first link, and each that is smaller than all before. None without a route. They change
+    /// only with the routes.
+    pub fn path_mtus(&self, entry: &Entry) -> Vec<PathMtu> {
         let network = &self.world.network;
-        let hops = network.topology.hops_of(self.route(entry)?).iter();
-        let limits = hops.map(|hop| {
-            if hop.is_radio_hop() {
-                let radio = hop.radio_ends().0;
-                let mtu = network.radios.as_ref().map_or(u32::MAX, |radios| radios.mtu(radio));
-                (mtu, DirectionId::of_radio(radio))
-            } else {
-                (network.directions[hop.index()].mtu(), *hop)
-            }
+        let hops = self
+            .route(entry)
+            .map_or(&[][..], |route| network.topology.hops_of(route));
+        let mut least = u32::MAX;
+        let limits = hops.iter().filter_map(|hop| {
+            let from = network.topology.leaves_by(*hop);
+            let mtu = network.mtu(from);
+            let is_less = mtu < least;
+            least = least.min(mtu);
+            is_less.then(|| PathMtu {
+                mtu,
+                router: crate::topology::address(from),
+                is_reported: !network.silent[network.topology.node_of(from) as usize],
+            })
         });
-        let (mtu, from) = limits.min_by_key(|(mtu, _)| *mtu)?;
-        Some((mtu, crate::topology::address(from)))
+        limits.collect()
     }
 
     /// Processes all events up to a time.
@@ -255,15 +282,22 @@ impl OpenWorld {
 
     /// Passes the arrived packets to `each`, in the order of their arrival.
     pub fn deliver(&mut self, each: &mut dyn FnMut(Delivery<'_>)) {
-        while let Some((at, id)) = self.world.network.delivered.pop_front() {
-            each(self.delivery(at, id));
+        while let Some((at, left)) = self.world.network.delivered.pop_front() {
+            each(self.delivery(at, left));
+            let (Left::Arrived(id) | Left::TooLong(id)) = left;
             self.world.network.slab.release(id);
         }
     }
 
-    fn delivery(&self, at: Time, id: PacketId) -> Delivery<'_> {
+    fn delivery(&self, at: Time, left: Left) -> Delivery<'_> {
         let network = &self.world.network;
+        let (Left::Arrived(id) | Left::TooLong(id)) = left;
         let (packet, body) = (network.slab.get(id), network.slab.body(id));
+        // A report travels to the source of its packet.
+        let (forward, too_long) = match left {
+            Left::Arrived(_) => (packet.is_forward(), None),
+            Left::TooLong(_) => (!packet.is_forward(), Some(packet.size)),
+        };
         let flow = packet.flow as usize;
         let routes = &self.world.flows[flow].routes;
         let route = &network.topology.routes[packet.route as usize];
@@ -271,7 +305,7 @@ impl OpenWorld {
             let wanted = crate::topology::interface(address.ip());
             interfaces.iter().position(|i| Some(*i) == wanted).unwrap_or(0)
         };
-        let (from, to) = if packet.is_forward() {
+        let (from, to) = if forward {
             (&routes.sender, &routes.receiver)
         } else {
             (&routes.receiver, &routes.sender)
@@ -279,11 +313,12 @@ impl OpenWorld {
         Delivery {
             at,
             flow,
-            forward: packet.is_forward(),
+            forward,
             from: place(from, route.source),
             to: place(to, route.destination),
             ecn: packet.ecn,
             tag: body.tag,
+            too_long,
             payload: &body.bytes,
         }
     }

@@ -1,6 +1,6 @@
 //! Several paths at once, in whole runs.
 
-use crate::common::{flow, nodes, pair, run};
+use crate::common::{flow, nodes, paced, pair, run, two_paths};
 use whimbrel_control::multipath::coupling::CouplingSpec;
 use whimbrel_control::multipath::distribution::DistributionSpec;
 use whimbrel_control::multipath::{Accounting, ReportingChanges, RetransmitPath};
@@ -299,5 +299,31 @@ fn coupled_paths_through_one_bottleneck_take_less_than_two_shares() {
             "{coupling}: {coupled} with it, {alone} without"
         );
         assert!(coupled > 0.9, "{coupling}: {coupled} is less than a share");
+    }
+}
+
+#[test]
+fn sparse_messages_take_the_fast_path_although_the_primary_is_slow() {
+    // Few messages never fill the window of the primary path, which is all that an unmeasured path would get.
+    for (slow, fast, loss) in [(136, 6, 0.0), (36, 3, 0.002), (50, 10, 0.03)] {
+        let mut config = two_paths(40);
+        for (link, delay) in config.link.iter_mut().zip([slow, fast]) {
+            (link.rate, link.delay) = (Some(Rate::from_mbps(10)), Span::from_millis(delay));
+        }
+        config.link[1].loss = LossConfig::Bernoulli { rate: loss }.into();
+        config.measure.from = Span::from_secs(10);
+        let mut messages = flow(
+            "data",
+            FlowKind::Sctp,
+            paced(TrafficKind::Cbr, Rate::from_bps(32_000), 200),
+        );
+        messages.sctp = Some(AssociationConfig {
+            scheme: Scheme::by_name("multipath").expect("it is registered"),
+            ..AssociationConfig::default()
+        });
+        config.flow = vec![messages];
+        let delay = run(&config, 1).flows[0].delay.p50;
+        let (least, most) = (Span::from_millis(fast), Span::from_millis(fast) * 2);
+        assert!(delay >= least && delay < most, "{slow} and {fast} ms: {delay}");
     }
 }

@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 
 use whimbrel_control::Time;
 use whimbrel_proto::Ecn;
-use whimbrel_sim::{Delivery, Entry, Mesh, OpenWorld, UDP_HEADER, topology};
+use whimbrel_sim::{Delivery, Entry, Mesh, OpenWorld, Oversize, UDP_HEADER, topology};
 
 use crate::StackConfig;
 use crate::transport::{Arrival, Datagrams, Report, Socket, Transport, Trouble};
@@ -146,7 +146,8 @@ impl Network {
         });
         for (node, from, to) in refused {
             // RFC 792: an ICMP message carries the IP header and 8 more bytes of the packet.
-            self.route(now, node, from, to, Ecn::NotEct, PORT_UNREACHABLE, &[0; 28]);
+            let (ecn, oversize) = (Ecn::NotEct, Oversize::Drop);
+            self.route(now, node, from, to, (ecn, oversize), PORT_UNREACHABLE, &[0; 28]);
         }
         while let Some(entry) = self.timers.first_entry().filter(|entry| entry.key().0 <= now) {
             let (node, waker) = entry.remove();
@@ -182,7 +183,14 @@ impl Network {
                     None => return Err(io::ErrorKind::ConnectionRefused.into()),
                 }
                 host.is_woken = true;
-            } else if !self.route(now, node, local, remote, datagrams.ecn, DATA, datagram) {
+                continue;
+            }
+            let oversize = if datagrams.fragment {
+                Oversize::Fragment
+            } else {
+                Oversize::Report
+            };
+            if !self.route(now, node, local, remote, (datagrams.ecn, oversize), DATA, datagram) {
                 return Err(io::ErrorKind::NetworkUnreachable.into());
             }
         }
@@ -197,7 +205,7 @@ impl Network {
         node: usize,
         from: SocketAddr,
         to: SocketAddr,
-        ecn: Ecn,
+        (ecn, oversize): (Ecn, Oversize),
         kind: u8,
         data: &[u8],
     ) -> bool {
@@ -219,6 +227,7 @@ impl Network {
             from: own.interface.into(),
             to: other.interface.into(),
             ecn,
+            oversize,
             ..Entry::default()
         };
         self.world.send(now, &entry, &payload)
@@ -256,13 +265,12 @@ fn is_local(host: &Host, ip: IpAddr) -> bool {
 fn deliver(mesh: &Mesh, hosts: &mut [Host], delivery: &Delivery<'_>) -> Option<(usize, SocketAddr, SocketAddr)> {
     let node = usize::from(mesh.target(delivery.flow, delivery.forward)?);
     let peer = usize::from(mesh.target(delivery.flow, !delivery.forward)?);
+    if let Some(mtu) = delivery.too_long {
+        report_too_long(mesh, &mut hosts[peer], delivery, (peer, node), mtu);
+        return None;
+    }
     let (header, data) = delivery.payload.split_at_checked(HEADER)?;
-    let address = |node: usize, interface: usize, port: [u8; 2]| {
-        let interface = mesh.nodes[node].interfaces.get(interface)?;
-        Some(SocketAddr::new(topology::address(*interface), u16::from_be_bytes(port)))
-    };
-    let from = address(peer, delivery.from, [header[0], header[1]])?;
-    let to = address(node, delivery.to, [header[2], header[3]])?;
+    let [from, to] = ends(mesh, delivery, (peer, node), header)?;
     let host = &mut hosts[node];
     if !host.is_up {
         return None;
@@ -281,6 +289,39 @@ fn deliver(mesh: &Mesh, hosts: &mut [Host], delivery: &Delivery<'_>) -> Option<(
         });
     }
     None
+}
+
+/// Returns the source and the destination of a datagram between two nodes.
+fn ends(mesh: &Mesh, delivery: &Delivery<'_>, (from, to): (usize, usize), header: &[u8]) -> Option<[SocketAddr; 2]> {
+    let address = |node: usize, interface: usize, port: [u8; 2]| {
+        let interface = mesh.nodes[node].interfaces.get(interface)?;
+        Some(SocketAddr::new(topology::address(*interface), u16::from_be_bytes(port)))
+    };
+    Some([
+        address(from, delivery.from, [header[0], header[1]])?,
+        address(to, delivery.to, [header[2], header[3]])?,
+    ])
+}
+
+/// Passes a report about a datagram that was too long to the socket of its source.
+fn report_too_long(
+    mesh: &Mesh,
+    source: &mut Host,
+    delivery: &Delivery<'_>,
+    nodes: (usize, usize),
+    mtu: u32,
+) -> Option<()> {
+    let (header, data) = delivery.payload.split_at_checked(HEADER)?;
+    let [from, to] = ends(mesh, delivery, nodes, header)?;
+    let inbox = source.sockets.get_mut(&from).filter(|_| source.is_up)?;
+    source.is_woken = true;
+    let tag = data.get(4..8)?.first_chunk().copied();
+    inbox.report(Report {
+        remote: to,
+        trouble: Trouble::TooLong(mtu),
+        tag: tag.map(u32::from_be_bytes),
+    });
+    Some(())
 }
 
 impl Inbox {

@@ -61,6 +61,8 @@ pub(super) enum LossRule {
 pub(super) struct AckOutcome {
     /// Bytes acknowledged for the first time, cumulatively or selectively.
     pub(super) bytes: u64,
+    /// Bytes of user data among them: a FIN is none.
+    pub(super) payload: u64,
     /// Segments acknowledged for the first time.
     pub(super) packets: u32,
     /// Segments removed from the front.
@@ -268,6 +270,7 @@ impl Scoreboard {
             State::Sacked => return,
         }
         outcome.bytes += len;
+        outcome.payload += u64::from(slot.payload());
         outcome.packets += 1;
         self.delivered_order = self.delivered_order.max(slot.order);
         if outcome.newest.is_none_or(|(_, newest)| slot.order > newest.order) {
@@ -378,6 +381,18 @@ impl Scoreboard {
         self.lost_packets += 1;
         self.hint = self.hint.min(seq);
         lost.add(seq, slot);
+    }
+
+    /// Declares the segments in flight that carry more than `len` bytes lost.
+    pub(super) fn give_up_longer(&mut self, len: u32) {
+        self.given_up.clear();
+        let mut lost = Lost::default();
+        for seq in self.base..self.next_seq() {
+            let is_longer = |slot: &Slot| slot.state == State::InFlight && slot.payload() > len;
+            if self.get(seq).is_some_and(is_longer) {
+                self.give_up(seq, &mut lost);
+            }
+        }
     }
 
     /// Finds the segments that count as lost now. With `again`, also retransmissions if one of at least this number of later

@@ -24,7 +24,7 @@ impl TcpSender {
             return;
         };
         self.stats.sacks_received += 1;
-        self.stats.data_bytes_acked += cumulative - una;
+        self.stats.data_bytes_acked += outcome.payload;
         if !is_old {
             let window = u64::from(segment.window) << self.agreed.scale;
             self.right_edge = self.right_edge.max(cumulative + window);

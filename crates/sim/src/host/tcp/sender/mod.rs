@@ -24,10 +24,13 @@ use crate::host::{Alarm, Context, FileContent, Source};
 use crate::ids::AgentId;
 use crate::measure::{Episodes, FlowOutcome, Occasions};
 use crate::observer::Sample;
-use crate::packet::PacketId;
+use crate::packet::{IP_HEADER, PacketId};
 use crate::segment::{TcpFlags, TcpSegment};
 use crate::topology::Route;
 use crate::truth::Truth;
+
+/// Bytes of the header without options.
+const TCP_HEADER: u32 = 20;
 
 /// Parameters of a sender.
 #[derive(Debug)]
@@ -332,6 +335,10 @@ impl TcpSender {
             scale: segment.window_scale.unwrap_or(0),
         };
         self.right_edge = u64::from(segment.window);
+        // RFC 9293 §3.7.1
+        if let Some(mss) = segment.mss {
+            self.limit_mss(mss);
+        }
         // Karn: a retransmitted SYN gives no sample.
         if self.timeouts == 0 {
             self.take_rtt(context, context.now.since(self.start));
@@ -339,6 +346,27 @@ impl TcpSender {
         self.timeouts = 0;
         self.rto_at = None;
         self.send_ack(context);
+    }
+
+    /// Handles a report about a segment that was too long for a link on the route: everything in flight that is too long is retransmitted. The
+    /// congestion window stays, as RFC 1191 §6.5 wants it.
+    pub(crate) fn limit_mtu(&mut self, context: &mut Context<'_>, mtu: u32) {
+        let mss = mtu.saturating_sub(IP_HEADER + TCP_HEADER);
+        if self.limit_mss(u16::try_from(mss).unwrap_or(u16::MAX)) {
+            self.board.give_up_longer(self.segment_bytes);
+            self.drive(context);
+        }
+    }
+
+    /// Lowers the maximum segment size. Returns whether it was larger.
+    fn limit_mss(&mut self, mss: u16) -> bool {
+        let is_lower = mss < self.config.mss;
+        if is_lower {
+            let options = u32::from(self.config.mss) - self.segment_bytes;
+            self.config.mss = mss;
+            self.segment_bytes = u32::from(mss).saturating_sub(options).max(1);
+        }
+        is_lower
     }
 
     /// Closes the connection if the peer has acknowledged everything and closed its side.

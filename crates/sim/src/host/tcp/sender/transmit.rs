@@ -282,26 +282,43 @@ impl TcpSender {
             let stamp = delivery.on_sent(context.now, bytes, flight);
             self.board.set_stamp(seq, stamp);
         }
-        let segment = TcpSegment {
-            seq: self.wire(slot.start),
-            flags,
-            payload,
-            ..self.header(context.now)
-        };
-        self.stats.data_chunks_sent += 1;
-        self.stats.data_bytes_sent += u64::from(payload);
         self.last_sent = context.now;
+        // Data that was sent before with a larger MSS takes several segments.
+        let most = self.segment_bytes;
+        let mut at = 0;
+        loop {
+            let len = (payload - at).min(most);
+            let is_last = at + len == payload;
+            let mut absent = TcpFlags::NONE.with_if(TcpFlags::CWR, at > 0);
+            if !is_last {
+                absent = absent.with(TcpFlags::FIN.with(TcpFlags::PSH));
+            }
+            let segment = TcpSegment {
+                seq: self.wire(slot.start + u64::from(at)),
+                flags: flags.without(absent),
+                payload: len,
+                ..self.header(context.now)
+            };
+            self.send_data(context, segment, slot.start + u64::from(at), again, ecn);
+            at += len;
+            if is_last {
+                return;
+            }
+        }
+    }
+
+    fn send_data(&mut self, context: &mut Context<'_>, segment: TcpSegment, start: u64, again: bool, ecn: Ecn) {
+        let len = segment.payload;
+        self.stats.data_chunks_sent += 1;
+        self.stats.data_bytes_sent += u64::from(len);
         self.trace(context, TraceKinds::TSNS, || TraceEvent::TsnSent {
             path: PathId(0),
             tsn: Tsn(segment.seq),
-            len: payload,
+            len,
             retransmission: again,
         });
         let content = match &self.file {
-            Some(file) => {
-                let start = slot.start;
-                file.slice(start, start + u64::from(payload))
-            }
+            Some(file) => file.slice(start, start + u64::from(len)),
             None => bytes::Bytes::new(),
         };
         self.emit(context, segment, &content, ecn);
