@@ -1,6 +1,6 @@
 //! From a study file to scenarios that can be run.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 use whimbrel_scenario::{Document, Origin, Point, Problem, Record, Recorded, Scenario, ScenarioError, word_hint};
@@ -92,8 +92,14 @@ impl Study {
     fn plan_one(&self, number: usize, entry: &ScenarioEntry, quick: bool) -> Result<PlannedScenario, StudyError> {
         let place = format!("scenario[{number}]");
         let path = self.folder.join(&entry.file);
-        let text = std::fs::read_to_string(&path).map_err(|error| {
-            let reason = format!("{}: {}", path.display(), crate::write::file::plain(&error));
+        let is_inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+        let text = if Path::new(&entry.file).components().all(is_inside) {
+            std::fs::read_to_string(&path).map_err(|error| crate::write::file::plain(&error))
+        } else {
+            Err("it is not in the folder".to_owned())
+        };
+        let text = text.map_err(|reason| {
+            let reason = format!("{}: {reason}", path.display());
             let message = format!(
                 "{:?} given, allowed is a scenario file in the study's folder",
                 entry.file
