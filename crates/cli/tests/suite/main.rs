@@ -1,5 +1,6 @@
 //! The commands for scenarios and studies, as processes.
 
+mod documented;
 mod files;
 mod json;
 mod lab;
@@ -10,5 +11,6 @@ mod results;
 mod schemes;
 mod study;
 mod support;
+mod terminal;
 mod tunnel;
 mod wireshark;
