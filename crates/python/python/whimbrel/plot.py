@@ -112,10 +112,15 @@ def looks() -> Iterator[dict[str, Any]]:
 def legend(ax: "Axes", **options: Any) -> None:
     """Adds a legend: where it covers no data, otherwise above the axes."""
     shown = ax.legend(loc="best", **options)
-    ax.figure.canvas.figure.draw_without_rendering()
-    if covered(ax, shown.get_window_extent()):
-        columns = 3 if len(shown.get_texts()) > 2 else 2
-        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.3, columnspacing=1, **options)
+    figure = ax.figure.canvas.figure
+    figure.draw_without_rendering()
+    if not covered(ax, shown.get_window_extent()):
+        return
+    for columns in (3, 2, 1):
+        shown = ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.3, columnspacing=1, **options)
+        figure.draw_without_rendering()
+        if shown.get_window_extent().x1 <= figure.bbox.x1:
+            return
 
 
 def covered(ax: "Axes", box: Any) -> bool:
