@@ -279,7 +279,7 @@ fn report_failures(runs: &[Run]) {
                 "note: flow {} failed with seed {}: {}",
                 visible(&flow.name),
                 run.seed,
-                visible(&reason)
+                visible(reason)
             ))
         })
     });

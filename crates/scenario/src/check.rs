@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use whimbrel_sim::config::{ChannelConfig, ConfigError, FlowConfig, LinkConfig, SimConfig};
 
 use crate::de::in_order;
-use crate::explain::without_flows;
 use crate::problem::{LineIndex, Problem};
 use crate::scenario::reason;
 use crate::tree::{Node, Step, Value};
@@ -53,6 +52,20 @@ fn with_flows(config: &SimConfig, numbers: &[usize]) -> SimConfig {
     SimConfig {
         flow: numbers.iter().map(|&number| config.flow[number].clone()).collect(),
         ..without_flows(config)
+    }
+}
+
+/// Returns a copy of a point without its flows.
+pub(crate) fn without_flows(config: &SimConfig) -> SimConfig {
+    SimConfig {
+        node: config.node.clone(),
+        link: config.link.clone(),
+        channel: config.channel.clone(),
+        radio: config.radio.clone(),
+        flow: Vec::new(),
+        duration: config.duration,
+        measure: config.measure.clone(),
+        carriage: config.carriage,
     }
 }
 

@@ -6,6 +6,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 use whimbrel_sim::config::{FlowConfig, FlowKind, SimConfig};
 
+use crate::check::without_flows;
 use crate::scenario::{Record, Scenario};
 use crate::visible::visible_toml;
 
@@ -127,20 +128,6 @@ fn write_config(config: &SimConfig, folder: &Path, write: &mut dyn FnMut(&str)) 
         write("]");
     }
     write("}");
-}
-
-/// Returns a copy of a point without its flows.
-pub(crate) fn without_flows(config: &SimConfig) -> SimConfig {
-    SimConfig {
-        node: config.node.clone(),
-        link: config.link.clone(),
-        channel: config.channel.clone(),
-        radio: config.radio.clone(),
-        flow: Vec::new(),
-        duration: config.duration,
-        measure: config.measure.clone(),
-        carriage: config.carriage,
-    }
 }
 
 /// Removes the scenario's folder from a path.
