@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use whimbrel_lab::{Estimate, FolderLock, Manifest, Options, Outcome as LabOutcome, Part, Results, Run, Status, View};
-use whimbrel_scenario::Scenario;
+use whimbrel_scenario::{Scenario, visible};
 
 use crate::interrupt::listen;
-use crate::output::{Ended, FAILED, INTERRUPTED, Outcome, WRONG_USE, count, fail, note, print};
+use crate::output::{Ended, FAILED, INTERRUPTED, Outcome, WRONG_USE, count, fail, note, print, print_json_text};
 use crate::progress::Reporter;
 
 /// Options of every command that runs scenarios.
@@ -60,7 +60,7 @@ impl ViewArgs {
 pub(crate) fn print_results(scenario: &Scenario, runs: &[Run], json: bool, view: &ViewArgs) -> Outcome {
     let points = whimbrel_lab::summarise(scenario, runs);
     if json {
-        return print(&format!("{}\n", whimbrel_lab::json(scenario, &points, runs)));
+        return print_json_text(&whimbrel_lab::json(scenario, &points, runs));
     }
     let tables = whimbrel_lab::tables(&points, &view.view(), width()).map_err(|error| fail(WRONG_USE, error))?;
     print(&tables)
@@ -276,8 +276,10 @@ fn report_failures(runs: &[Run]) {
         run.flows.iter().filter_map(move |flow| {
             let reason = flow.failure()?;
             Some(format!(
-                "note: flow {} failed with seed {}: {reason}",
-                flow.name, run.seed
+                "note: flow {} failed with seed {}: {}",
+                visible(&flow.name),
+                run.seed,
+                visible(reason)
             ))
         })
     });
@@ -296,7 +298,7 @@ fn report_cuts(manifest: Option<&Manifest>) {
     if !cut.is_empty() {
         note(format_args!(
             "note: ended at record.limit_bytes before the run did: {}",
-            cut.join(", ")
+            visible(&cut.join(", "))
         ));
     }
 }

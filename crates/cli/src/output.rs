@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use whimbrel_scenario::{Scenario, ScenarioError};
+use whimbrel_scenario::{Scenario, ScenarioError, visible_json, visible_lines};
 
 /// Printed in the help of the command.
 pub(crate) const EXIT_CODES: &str = "\
@@ -45,15 +45,15 @@ pub(crate) fn fail(code: u8, message: impl fmt::Display) -> Ended {
     Ended(code)
 }
 
-/// Prints a line to standard error. A closed output is ignored.
+/// Prints a line, or several, to standard error. A closed output is ignored.
 pub(crate) fn note(line: impl fmt::Display) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", visible_lines(&line.to_string()));
 }
 
-/// Prints text to standard output. A closed reader (`| head`) ends the command quietly.
+/// Prints text to standard output, as [`visible_lines`]. A closed reader (`| head`) ends the command quietly.
 pub(crate) fn print(text: &str) -> Outcome {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(visible_lines(text).as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(Ended(0)),
         Err(error) => Err(fail(FAILED, format_args!("cannot write to standard output: {error}"))),
@@ -62,7 +62,12 @@ pub(crate) fn print(text: &str) -> Outcome {
 
 /// Prints a JSON value over several lines to standard output, as [`print()`] does.
 pub(crate) fn print_json(value: &Value) -> Outcome {
-    print(&format!("{value:#}\n"))
+    print_json_text(&format!("{value:#}"))
+}
+
+/// Prints JSON to standard output, as [`print()`] does.
+pub(crate) fn print_json_text(json: &str) -> Outcome {
+    print(&format!("{}\n", visible_json(json)))
 }
 
 /// Returns the JSON object of a command that writes files.

@@ -39,7 +39,7 @@ pub use study::{
     ClaimKind, ClaimReport, Page, PlannedScenario, Study, StudyError, StudyReport, Verdict, outcomes, pages,
     run_planned,
 };
-pub use text::file_name;
+pub use text::{file_name, json_problem};
 pub use timeline::Timeline;
 pub use why::{Asked, History, why};
 pub use write::events::event_line;

@@ -10,6 +10,7 @@ use crate::rows::{Field, Rows};
 use crate::run::Run;
 use crate::runner::Part;
 use crate::stored;
+use crate::text::json_problem;
 use crate::write::file::{Digested, Output, WriteError, digest_of, plain};
 use crate::write::folder::MANIFEST;
 use crate::write::table::Table;
@@ -98,7 +99,8 @@ impl Manifest {
     pub fn load(path: &Path) -> Result<Manifest, String> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("cannot read {}: {}", path.display(), plain(&error)))?;
-        serde_json::from_str(&text).map_err(|error| format!("{} is not a manifest: {error}", path.display()))
+        serde_json::from_str(&text)
+            .map_err(|error| format!("{} is not a manifest: {}", path.display(), json_problem(&error)))
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use whimbrel_scenario::{Point, Scenario};
+use whimbrel_scenario::{Point, Scenario, visible};
 use whimbrel_sim::config::ConfigError;
 use whimbrel_sim::{EndReason, NoObserver, RunControl, RunOptions, World};
 
@@ -120,7 +120,7 @@ impl std::fmt::Display for Part {
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// A problem of the scenario that only the simulator detects.
-    #[error("{}: {} given, allowed is {}{}", .0.path, .0.value, .0.allowed, hint(.0))]
+    #[error("{}{}", visible(&format!("{}: {} given, allowed is {}", .0.path, .0.value, .0.allowed)), hint(.0))]
     Scenario(ConfigError),
     /// An error in writing the results.
     #[error(transparent)]
@@ -137,7 +137,7 @@ fn hint(error: &ConfigError) -> String {
     error
         .hint
         .as_ref()
-        .map_or_else(String::new, |hint| format!("\n  hint: {hint}"))
+        .map_or_else(String::new, |hint| format!("\n  hint: {}", visible(hint)))
 }
 
 /// The result of [`run`].

@@ -15,6 +15,7 @@ use crate::output::Manifest;
 use crate::record::Recorded;
 use crate::run::{FlowRun, LinkRun, Run};
 use crate::runner::Part;
+use crate::text::json_problem;
 use crate::write::file::{Digested, plain};
 use crate::write::folder::{MANIFEST, prepare};
 use crate::write::lock::FolderLock;
@@ -56,9 +57,9 @@ impl Run {
         line(self)
     }
 
-    /// Reads a line of `runs.jsonl`; `None` if it is not complete.
+    /// Reads a line of `runs.jsonl`; `None` if it is not complete, or no run.
     pub fn from_line(line: &str) -> Option<Run> {
-        parse(line)
+        parse(line.as_bytes()).ok().flatten()
     }
 }
 
@@ -92,9 +93,17 @@ pub(crate) fn line(run: &Run) -> String {
     line
 }
 
-fn parse(line: &str) -> Option<Run> {
-    let stored: StoredRun = serde_json::from_str(line).ok()?;
-    Some(Run {
+/// Reads a line; `None` if it is not complete JSON, because the process was killed while it wrote the line.
+fn parse(line: &[u8]) -> Result<Option<Run>, NoRun> {
+    let stored: StoredRun = match serde_json::from_slice(line) {
+        Ok(stored) => stored,
+        Err(error) if error.is_data() => return Err(NoRun(json_problem(&error))),
+        Err(_) => return Ok(None),
+    };
+    let Ok(fingerprint) = u64::from_str_radix(&stored.fingerprint, 16) else {
+        return Err(NoRun("the fingerprint is not hexadecimal".to_owned()));
+    };
+    Ok(Some(Run {
         number: stored.run,
         point: stored.point,
         seed: stored.seed,
@@ -114,20 +123,33 @@ fn parse(line: &str) -> Option<Run> {
         wall_s: None,
         packet_hops: stored.packet_hops,
         events: stored.events,
-        fingerprint: u64::from_str_radix(&stored.fingerprint, 16).ok()?,
+        fingerprint,
         lines: None,
         recorded: Recorded {
             files: stored.files,
             cut: stored.cut,
         },
-    })
+    }))
+}
+
+/// Why a complete line is not a run.
+struct NoRun(String);
+
+impl NoRun {
+    fn at(self, path: &Path, line: usize) -> String {
+        format!(
+            "{}: record {line} is not a run of this version: {}\n  hint: `whimbrel rerun` of the manifest runs it again",
+            path.display(),
+            self.0
+        )
+    }
 }
 
 /// Loads the finished runs of a folder of results, in their order. An incomplete line, written when the process was killed, is
 /// ignored.
 ///
 /// # Errors
-/// Returns an error message if the file cannot be read.
+/// Returns an error message if the file cannot be read, or has a complete line that is not a run.
 pub fn load_runs(folder: &Path) -> Result<Vec<Run>, String> {
     let path = folder.join(RUNS);
     let cannot = |error: &std::io::Error| format!("cannot read {}: {}", path.display(), plain(error));
@@ -137,9 +159,9 @@ pub fn load_runs(folder: &Path) -> Result<Vec<Run>, String> {
         Err(error) => return Err(cannot(&error)),
     };
     let mut runs = BTreeMap::new();
-    for line in BufReader::new(file).split(b'\n') {
+    for (number, line) in (1..).zip(BufReader::new(file).split(b'\n')) {
         let line = line.map_err(|error| cannot(&error))?;
-        if let Some(run) = std::str::from_utf8(&line).ok().and_then(parse) {
+        if let Some(run) = parse(&line).map_err(|reason| reason.at(&path, number))? {
             runs.insert(run.number, run);
         }
     }
@@ -165,16 +187,20 @@ impl StoredRuns {
     /// Opens the runs of a folder. An incomplete line is ignored; of several lines of a run the last one counts.
     ///
     /// # Errors
-    /// Returns an error message if the file cannot be read.
+    /// Returns an error message if the file cannot be read, or has a complete line without the number of a run.
     pub fn open(folder: &Path) -> Result<Self, String> {
         let path = folder.join(RUNS);
         let cannot = |error: &std::io::Error| format!("cannot read {}: {}", path.display(), plain(error));
         let file = std::fs::File::open(&path).map_err(|error| cannot(&error))?;
         let (mut places, mut at) = (BTreeMap::new(), 0);
-        for line in BufReader::new(&file).split(b'\n') {
+        for (number, line) in (1..).zip(BufReader::new(&file).split(b'\n')) {
             let line = line.map_err(|error| cannot(&error))?;
-            if let Ok(Numbered { run }) = serde_json::from_slice(&line) {
-                places.insert(run, (at, line.len()));
+            match serde_json::from_slice(&line) {
+                Ok(Numbered { run }) => {
+                    places.insert(run, (at, line.len()));
+                }
+                Err(error) if error.is_data() => return Err(NoRun(json_problem(&error)).at(&path, number)),
+                Err(_) => {}
             }
             at += line.len() as u64 + 1;
         }
@@ -189,7 +215,7 @@ impl StoredRuns {
     /// Reads the run with this number; `None` if it is not there.
     ///
     /// # Errors
-    /// Returns an error message if the file cannot be read.
+    /// Returns an error message if the file cannot be read, or the line is not a run.
     pub fn read(&mut self, number: usize) -> Result<Option<Run>, String> {
         let Some(&(at, length)) = self.places.get(&number) else {
             return Ok(None);
@@ -200,7 +226,7 @@ impl StoredRuns {
             .seek(SeekFrom::Start(at))
             .and_then(|_| self.file.read_exact(&mut line));
         read.map_err(|error| format!("cannot read {}: {}", self.path.display(), plain(&error)))?;
-        Ok(std::str::from_utf8(&line).ok().and_then(parse))
+        parse(&line).map_err(|reason| format!("{}: run {number}: {}", self.path.display(), reason.0))
     }
 }
 

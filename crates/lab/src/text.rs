@@ -28,6 +28,19 @@ pub(crate) fn text(value: &Value) -> String {
     }
 }
 
+/// Returns what is wrong with JSON that was read from a file, and where. It repeats nothing of the file, which may be any that can be read.
+pub fn json_problem(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    let reason = match error.classify() {
+        serde_json::error::Category::Data if message.starts_with("missing field") => {
+            message.split(" at line").next().unwrap_or_default().to_owned()
+        }
+        serde_json::error::Category::Data => "another value expected".to_owned(),
+        _ => "not JSON".to_owned(),
+    };
+    format!("line {}, column {}: {reason}", error.line(), error.column())
+}
+
 /// Returns text as part of the name of a file or folder: letters, digits and `._=+-`; `_` for any other character. At most 60 characters.
 pub fn file_name(text: &str) -> String {
     let plain = |c: char| {
@@ -78,6 +91,22 @@ mod tests {
         assert_eq!(file_name("loss.rate=0.05"), "loss.rate=0.05");
         assert_eq!(file_name("../a b/\u{fc}\0"), ".._a_b___");
         assert_eq!(file_name(&"x".repeat(100)).len(), 60);
+    }
+
+    #[test]
+    fn a_problem_of_json_repeats_nothing_of_the_file() {
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Known {
+            #[allow(dead_code, reason = "only read")]
+            known: u8,
+        }
+        let problem = |text: &str| json_problem(&serde_json::from_str::<Known>(text).expect_err("not valid"));
+        assert_eq!(problem("{}"), "line 1, column 2: missing field `known`");
+        assert_eq!(problem("root:x:0:0"), "line 1, column 1: not JSON");
+        for text in ["\"secret\"", "{\"secret\": 1}", "{\"known\": \"secret\"}"] {
+            assert!(problem(text).ends_with("another value expected"), "{}", problem(text));
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use serde_json::Value;
+use whimbrel_scenario::visible;
 use whimbrel_wire::{Checksum, Chunk, PacketView};
 
 use crate::recorded::find;
@@ -152,13 +153,13 @@ pub fn why(folder: &Path, asked: Asked) -> Result<History, String> {
 
 impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "packet {} of {}", self.packet, self.capture)?;
+        writeln!(f, "packet {} of {}", self.packet, visible(&self.capture))?;
         let (from, to, bytes) = (&self.from, &self.to, self.bytes);
         let sent = seconds(self.sent_s);
         write!(
             f,
             "  {sent}  sent over {}: {from} to {to}, {bytes} bytes",
-            self.interface
+            visible(&self.interface)
         )?;
         let chunks: Vec<_> = self.chunks.iter().map(ChunkFacts::to_string).collect();
         match self.protocol {
@@ -180,7 +181,7 @@ impl fmt::Display for History {
         }
         lines.sort_by(|a, b| a.0.total_cmp(&b.0));
         for (at, line) in lines {
-            writeln!(f, "  {}  {line}", seconds(at))?;
+            writeln!(f, "  {}  {}", seconds(at), visible(line))?;
         }
         if !self.same_data_in.is_empty() {
             let numbers: Vec<_> = self.same_data_in.iter().map(u64::to_string).collect();

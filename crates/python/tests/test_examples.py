@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import numpy
@@ -151,6 +152,11 @@ def test_notebook_runs_from_start_to_end(name):
 
     notebook = nbformat.read(PYTHON / f"notebooks/{name}.ipynb", as_version=4)
     NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(PYTHON / "notebooks")}}).execute()
-    outputs = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    outputs = [output for cell in code for output in cell.outputs]
     assert outputs and not any(output.output_type == "error" for output in outputs)
+    for cell in code:
+        images = sum("image/png" in output.get("data", {}) for output in cell.outputs)
+        draws = re.search(r"\bplot\.(?!style)\w+\(|\bsubplots\(", cell.source)
+        assert images == (1 if draws else 0), cell.source
     assert whimbrel.__version__

@@ -52,6 +52,41 @@ def test_sweep_draws_means_and_intervals(swept):
     assert len(bars.patches) == 6 and [label.get_text() for label in bars.get_xticklabels()] == ["standard", "veno"]
 
 
+def test_figures_leave_the_interactive_mode_as_the_backend_set_it():
+    import matplotlib.pyplot
+
+    for inside in (True, False):
+        matplotlib.interactive(not inside)
+        with pytest.raises(KeyError), plot.style():
+            # What the backend of notebooks does when it starts.
+            matplotlib.interactive(inside)
+            raise KeyError
+        assert matplotlib.is_interactive() == inside
+    size = matplotlib.rcParams["font.size"]
+    with plot.style():
+        assert matplotlib.rcParams["font.size"] == 8
+    assert matplotlib.rcParams["font.size"] == size
+
+
+SIX = ["standard", "veno", "jsctp", "westwood", "jsctp-no-tabe", "veno-tabe"]
+
+
+@pytest.mark.parametrize("draw", [plot.sweep, plot.cdf])
+@pytest.mark.parametrize("count", [2, 6])
+def test_legends_cover_no_data(draw, count):
+    sweep = {"link.radio.loss.rate": [0.0, 0.01, 0.03, 0.1], "flow.bulk.sctp.scheme": SIX[:count]}
+    results = whimbrel.run(SMALL, seeds=2, sweep=sweep, progress=False)
+    ax = draw(results, "goodput_mbps")
+    ax.figure.draw_without_rendering()
+    box = ax.get_legend().get_window_extent()
+    figure = ax.figure.bbox
+    assert figure.x0 <= box.x0 and box.x1 <= figure.x1 and box.y1 <= figure.y1, "the legend is in the figure"
+    for line in ax.get_lines():
+        points = line.get_transform().transform(line.get_xydata())
+        between = [a + (b - a) * share for a, b in zip(points, points[1:]) for share in numpy.linspace(0, 1, 50)]
+        assert not any(box.contains(x, y) for x, y in between), line.get_label()
+
+
 def test_cdf_ends_at_one_for_each_line(swept):
     ax = plot.cdf(swept, "goodput_mbps", by="loss.rate")
     assert len(ax.get_lines()) == 3 and all(line.get_ydata()[-1] == 1 for line in ax.get_lines())

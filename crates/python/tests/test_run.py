@@ -96,6 +96,36 @@ def test_file_text_dictionary_and_dataclass_are_the_same_scenario(small):
     assert len(hashes) == 1
 
 
+def test_numbers_of_every_type_are_values(small):
+    import decimal
+    import enum
+    import fractions
+
+    import numpy
+
+    class Level(enum.IntEnum):
+        TEN = 10
+
+    class Name(str, enum.Enum):
+        VENO = "veno"
+
+    key = "link.radio.loss"
+    for rate in (numpy.float64(0.25), numpy.float32(0.25), numpy.float16(0.25), numpy.longdouble(0.25), numpy.array(0.25), fractions.Fraction(1, 4), decimal.Decimal("0.25"), 0.25):
+        loaded = whimbrel.load(small, **{key: {"kind": "bernoulli", "rate": rate}})
+        assert loaded.resolved["link"][0]["loss"]["rate"] == 0.25, type(rate)
+    for packets in (numpy.int64(10), numpy.uint8(10), numpy.array(10), Level.TEN, 10):
+        loaded = whimbrel.load(small, **{"link.radio.queue.packets": packets})
+        assert loaded.resolved["link"][0]["queue"]["packets"] == 10, type(packets)
+    for scheme in (numpy.str_("veno"), Name.VENO, "veno"):
+        assert whimbrel.load(small, **{"flow.bulk.sctp.scheme": scheme}).points == [{}]
+    assert whimbrel.load(small, **{"flow.bulk.sctp.ecn": numpy.bool_(False)})
+    swept = whimbrel.load(small, sweep={"link.radio.loss.rate": numpy.linspace(0, 0.5, 3)})
+    assert sorted({point["link.radio.loss.rate"] for point in swept.points}) == [0.0, 0.25, 0.5]
+    for wrong in (1j, numpy.complex128(1), object()):
+        with pytest.raises(TypeError, match="cannot be written as a value of a scenario"):
+            whimbrel.load(small, **{key: wrong})
+
+
 def test_override_replaces_an_axis_and_a_sweep_override_adds_one(small):
     assert whimbrel.load(small, flow__bulk__sctp__scheme="cubic").points == [{}]
     swept = whimbrel.load(small, sweep={"link.radio.loss.rate": numpy.array([0.0, 0.05])})

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use whimbrel_scenario::visible;
 
 use crate::columns::Blobs;
 
@@ -50,18 +51,16 @@ pub(crate) fn page(title: &str, data: &Value, blobs: &Blobs) -> String {
     html
 }
 
-/// Text between tags or in an attribute.
+/// Text between tags or in an attribute, as [`visible`]: XML has no control characters but line ends and tabs.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in visible(text).chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // XML has no other control characters.
-            c if c < ' ' && !"\t\n\r".contains(c) => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }

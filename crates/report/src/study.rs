@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use whimbrel_lab::json_problem;
 
 use crate::error::ReportError;
 
@@ -66,7 +67,7 @@ impl Claims {
         };
         let error = ReportError::at(&path);
         let text = std::fs::read_to_string(&path).map_err(|e| error(&e))?;
-        let mut claims: Claims = serde_json::from_str(&text).map_err(|e| error(&e))?;
+        let mut claims: Claims = serde_json::from_str(&text).map_err(|e| error(&json_problem(&e)))?;
         if claims.title.is_empty() {
             claims.title.clone_from(&claims.study);
         }

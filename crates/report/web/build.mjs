@@ -23,19 +23,23 @@ for (const name of ['build.mjs', 'package-lock.json', 'package.json', ...sources
 }
 const banner = `/* sources ${digest.digest('hex')}; licences of the libraries: dist/licences.txt, and in every report */`;
 
-const common = { bundle: true, minify: true, charset: 'utf8', legalComments: 'none', write: false, absWorkingDir: here };
+const common = { bundle: true, minify: true, charset: 'utf8', legalComments: 'none', write: false, absWorkingDir: here, metafile: true };
 const script = await build({
   ...common, entryPoints: ['src/main.ts'], format: 'iife', target: 'es2022', banner: { js: banner },
   define: { 'process.env.NODE_ENV': '"production"' },
 });
 const styles = await build({ ...common, entryPoints: ['src/report.css'] });
 
-const libraries = ['echarts', 'zrender', 'tslib'];
+/** The library that a file belongs to. */
+const library = (file) => file.match(/(?:^|\/)node_modules\/((?:@[^/]+\/)?[^/]+)\/(?!.*node_modules\/)/)?.[1];
+const inputs = [script, styles].flatMap(({ metafile }) => Object.keys(metafile.inputs));
+const libraries = [...new Set(inputs.map(library).filter(Boolean))].sort();
 const licences = libraries.map((name) => {
   const folder = join(here, 'node_modules', name);
   const { version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
   const files = readdirSync(folder).filter((file) => /^(licen[cs]e|notice|copyrightnotice)(\.txt)?$/i.test(file)).sort();
   const texts = files.map((file) => readFileSync(join(folder, file), 'utf8').replaceAll('\r\n', '\n').trim());
+  if (texts.length === 0) throw new Error(`${name} has no licence`);
   return `${name} ${version} (${license})\n${'='.repeat(60)}\n\n${texts.join('\n\n')}\n`;
 });
 

@@ -71,12 +71,12 @@ impl Change {
         }
         match &mut node.value {
             Value::Table(entries) => match entries.iter_mut().find(|entry| entry.key == *last) {
-                Some(entry) => entry.node = self.value.clone(),
-                None => entries.push(Entry {
+                Some(entry) => Arc::make_mut(entry).node = self.value.clone(),
+                None => entries.push(Arc::new(Entry {
                     key: last.clone(),
                     key_place: self.value.place.clone(),
                     node: self.value.clone(),
-                }),
+                })),
             },
             Value::Array(items) => {
                 let names: Vec<_> = items.iter().filter_map(Node::name).collect();
@@ -125,18 +125,18 @@ fn descend<'t>(node: &'t mut Node, segment: &str, place: &Place) -> Result<&'t m
             let at = match entries.iter().position(|entry| entry.key == segment) {
                 Some(at) => at,
                 None => {
-                    entries.push(Entry {
+                    entries.push(Arc::new(Entry {
                         key: segment.to_owned(),
                         key_place: place.clone(),
                         node: Node {
                             value: Value::Table(Vec::new()),
                             place: place.clone(),
                         },
-                    });
+                    }));
                     entries.len() - 1
                 }
             };
-            Ok(&mut entries[at].node)
+            Ok(&mut Arc::make_mut(&mut entries[at]).node)
         }
         Value::Array(items) => {
             let names: Vec<_> = items.iter().filter_map(Node::name).collect();

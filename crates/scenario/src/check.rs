@@ -19,10 +19,9 @@ pub(crate) fn check(config: &mut SimConfig, tree: &Node, lines: &LineIndex) -> R
     let (errors, good) = values(config);
     errors.into_iter().for_each(&mut report);
     // Checks of the whole: names, routes. Flows with reported errors are omitted to find further errors.
-    let mut rest = config.clone();
     let mut numbers = good;
-    rest.flow = numbers.iter().map(|&i| config.flow[i].clone()).collect();
-    while let Err(mut error) = rest.validate() {
+    let mut rest = (numbers.len() < config.flow.len()).then(|| with_flows(config, &numbers));
+    while let Err(mut error) = rest.as_ref().unwrap_or(&*config).validate() {
         let Some([Step::Key(key), Step::Index(index)]) = steps(&error.path).first_chunk::<2>().cloned() else {
             report(error);
             break;
@@ -35,11 +34,8 @@ pub(crate) fn check(config: &mut SimConfig, tree: &Node, lines: &LineIndex) -> R
         // Members of a group share their table: one error is reported, and the others are skipped.
         let table = |number: usize| tree.nearest_place(&["flow".into(), number.into()]).offset();
         let faulty = table(number);
-        let kept: Vec<bool> = numbers.iter().map(|&number| table(number) != faulty).collect();
-        let mut keep = kept.iter();
-        rest.flow.retain(|_| keep.next().is_some_and(|kept| *kept));
-        let mut keep = kept.iter();
-        numbers.retain(|_| keep.next().is_some_and(|kept| *kept));
+        numbers.retain(|&number| table(number) != faulty);
+        rest = Some(with_flows(config, &numbers));
         error.path = error
             .path
             .replacen(&format!("flow[{index}]"), &format!("flow[{number}]"), 1);
@@ -49,6 +45,28 @@ pub(crate) fn check(config: &mut SimConfig, tree: &Node, lines: &LineIndex) -> R
         report(error);
     }
     if found.is_empty() { Ok(()) } else { Err(in_order(found)) }
+}
+
+/// Returns the point with only the flows of these numbers.
+fn with_flows(config: &SimConfig, numbers: &[usize]) -> SimConfig {
+    SimConfig {
+        flow: numbers.iter().map(|&number| config.flow[number].clone()).collect(),
+        ..without_flows(config)
+    }
+}
+
+/// Returns a copy of a point without its flows.
+pub(crate) fn without_flows(config: &SimConfig) -> SimConfig {
+    SimConfig {
+        node: config.node.clone(),
+        link: config.link.clone(),
+        channel: config.channel.clone(),
+        radio: config.radio.clone(),
+        flow: Vec::new(),
+        duration: config.duration,
+        measure: config.measure.clone(),
+        carriage: config.carriage,
+    }
 }
 
 /// Checks the single values of a point from which faulty entries have been removed. Values that seem to be missing may be among

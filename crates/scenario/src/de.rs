@@ -4,6 +4,7 @@
 //! succeeds or only follow-up errors remain.
 
 use std::fmt;
+use std::sync::Arc;
 
 use serde::de::value::StrDeserializer;
 use serde::de::{
@@ -513,7 +514,7 @@ impl<'de> SeqAccess<'de> for Members<'_> {
 }
 
 struct Entries<'t> {
-    entries: std::slice::Iter<'t, Entry>,
+    entries: std::slice::Iter<'t, Arc<Entry>>,
     current: Option<&'t Entry>,
 }
 
@@ -521,7 +522,7 @@ impl<'de> MapAccess<'de> for Entries<'_> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Error> {
-        self.current = self.entries.next();
+        self.current = self.entries.next().map(|entry| &**entry);
         match self.current {
             None => Ok(None),
             Some(entry) => {

@@ -1,12 +1,14 @@
 //! The resolved scenario: with all defaults and all changes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use sha2::{Digest, Sha256};
-use whimbrel_sim::config::{FlowKind, SimConfig};
+use whimbrel_sim::config::{FlowConfig, FlowKind, SimConfig};
 
+use crate::check::without_flows;
 use crate::scenario::{Record, Scenario};
+use crate::visible::visible_toml;
 
 /// A scenario with all defaults, as TOML that can be run again.
 #[derive(Clone, Debug, Serialize)]
@@ -41,6 +43,10 @@ impl<'s> Resolved<'s> {
         // Converted to a JSON value first, so that plain values precede tables as TOML requires.
         let value = toml::Value::try_from(self).expect("a scenario is plain data with text keys");
         let mut text = toml::to_string(&value).expect("a TOML value can be written as TOML");
+        let escaped = visible_toml(&text);
+        if toml::from_str(&escaped).is_ok_and(|read: toml::Value| read == value) {
+            text = escaped;
+        }
         if !scenario.axes.is_empty() {
             text.push_str(&format!(
                 "\n# The values above are those of the first of {} points:\n",
@@ -52,7 +58,7 @@ impl<'s> Resolved<'s> {
                     .iter()
                     .map(|(path, value)| format!("{path} = {value}"))
                     .collect();
-                text.push_str(&format!("# {number}: {}\n", params.join(", ")));
+                text.push_str(&visible_toml(&format!("# {number}: {}\n", params.join(", "))));
             }
         }
         text
@@ -67,11 +73,14 @@ fn fill_in(config: &mut SimConfig) {
     for radio in &mut config.radio {
         radio.name = Some(radio.display_name());
     }
-    for flow in config.flow.iter_mut().filter(|flow| flow.kind == FlowKind::Sctp) {
-        flow.sctp = Some(flow.sender_association());
-    }
-    for flow in config.flow.iter_mut().filter(|flow| flow.kind == FlowKind::Tcp) {
-        flow.tcp = Some(flow.tcp_parameters());
+    config.flow.iter_mut().for_each(fill_in_flow);
+}
+
+fn fill_in_flow(flow: &mut FlowConfig) {
+    match flow.kind {
+        FlowKind::Sctp => flow.sctp = Some(flow.sender_association()),
+        FlowKind::Tcp => flow.tcp = Some(flow.tcp_parameters()),
+        FlowKind::Udp => {}
     }
 }
 
@@ -84,26 +93,53 @@ pub fn hash(scenario: &Scenario) -> String {
     hasher.update(format!("{} {}\n", scenario.seed, scenario.seeds));
     hasher.update(serde_json::to_string(&scenario.record).expect("plain data"));
     for point in &scenario.points {
-        let mut config = point.config.clone();
-        relative(&mut config, folder);
-        fill_in(&mut config);
-        let value = serde_json::to_value(&config).expect("a scenario is plain data with text keys");
-        // Keys of a JSON value are sorted.
         hasher.update(format!(
-            "\n{}\n{value}",
+            "\n{}\n",
             serde_json::Value::from_iter(point.params.iter().cloned())
         ));
+        write_config(&point.config, folder, &mut |text| hasher.update(text));
     }
     hex(&hasher.finalize())
 }
 
+/// Writes a point as JSON with all defaults, with sorted keys. Flows are written one at a time: the values of 65,536 are large.
+fn write_config(config: &SimConfig, folder: &Path, write: &mut dyn FnMut(&str)) {
+    const PLAIN: &str = "a scenario is plain data with text keys";
+    let mut rest = without_flows(config);
+    relative(&mut rest, folder);
+    fill_in(&mut rest);
+    let rest = serde_json::to_value(&rest).expect(PLAIN);
+    // Keys of a JSON value are sorted.
+    for (place, (key, value)) in rest.as_object().into_iter().flatten().enumerate() {
+        write(if place == 0 { "{" } else { "," });
+        write(&format!("{}:", serde_json::Value::from(key.as_str())));
+        if key != "flow" {
+            write(&value.to_string());
+            continue;
+        }
+        write("[");
+        for (place, flow) in config.flow.iter().enumerate() {
+            let mut flow = flow.clone();
+            flow.traffic.file.iter_mut().for_each(|file| strip(file, folder));
+            fill_in_flow(&mut flow);
+            let comma = if place == 0 { "" } else { "," };
+            write(&format!("{comma}{}", serde_json::to_value(&flow).expect(PLAIN)));
+        }
+        write("]");
+    }
+    write("}");
+}
+
+/// Removes the scenario's folder from a path.
+fn strip(file: &mut PathBuf, folder: &Path) {
+    if let Ok(rest) = file.strip_prefix(folder) {
+        *file = rest.to_owned();
+    }
+}
+
 /// Removes the scenario's folder from the paths.
 fn relative(config: &mut SimConfig, folder: &Path) {
-    let strip = |file: &mut std::path::PathBuf| {
-        if let Ok(rest) = file.strip_prefix(folder) {
-            *file = rest.to_owned();
-        }
-    };
+    let strip = |file: &mut PathBuf| strip(file, folder);
     for link in &mut config.link {
         let forward = link.forward.as_mut().and_then(|direction| direction.trace.as_mut());
         let reverse = link.reverse.as_mut().and_then(|direction| direction.trace.as_mut());
@@ -126,4 +162,25 @@ fn relative(config: &mut SimConfig, folder: &Path) {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_point_is_written_as_its_json_value() {
+        let text = include_str!("../../../examples/tcp-beside-sctp.toml");
+        let scenario = Scenario::from_text(Path::new("t.toml"), text, &[]).expect("an example");
+        let config = &scenario.points[0].config;
+        let mut whole = config.clone();
+        fill_in(&mut whole);
+        let mut written = String::new();
+        write_config(config, Path::new(""), &mut |text| written.push_str(text));
+        assert!(
+            written.matches("\"kind\":\"tcp\"").count() >= 1 && config.flow.len() > 1,
+            "{written}"
+        );
+        assert_eq!(written, serde_json::to_value(&whole).expect("plain data").to_string());
+    }
 }

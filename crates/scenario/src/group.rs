@@ -4,6 +4,7 @@
 //! so that `--set node.n.count=100` and sweeps work on them. Members keep the place of their table: errors name its line.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,7 @@ use whimbrel_control::{Rng, Span};
 
 use crate::de::read;
 use crate::problem::{LineIndex, Problem, word_hint};
-use crate::tree::{Entry, Node, Value};
+use crate::tree::{Entries, Entry, Node, Value};
 
 /// Maximum size of a group; a larger one is probably a mistake.
 const MOST: u32 = 65_536;
@@ -229,7 +230,7 @@ fn take_keys<T: serde::de::DeserializeOwned>(
     keys: &[&str],
     lines: &LineIndex,
 ) -> Result<Option<T>, Trouble> {
-    let entries: Vec<Entry> = keys.iter().filter_map(|key| table.take(key)).collect();
+    let entries: Entries = keys.iter().filter_map(|key| table.take(key)).map(Arc::new).collect();
     if entries.is_empty() {
         return Ok(None);
     }
@@ -256,11 +257,11 @@ fn put(table: &mut Node, key: &str, value: Value) {
     if let Some(old) = table.step_mut(&key.into()) {
         *old = node;
     } else if let Value::Table(entries) = &mut table.value {
-        entries.push(Entry {
+        entries.push(Arc::new(Entry {
             key: key.to_owned(),
             key_place: place,
             node,
-        });
+        }));
     }
 }
 
@@ -551,7 +552,9 @@ fn fill_in(node: &mut Node, name: &str) {
     match &mut node.value {
         Value::Text(text) if text.contains(ANY) => *text = text.replace(ANY, name),
         Value::Array(items) => items.iter_mut().for_each(|item| fill_in(item, name)),
-        Value::Table(entries) => entries.iter_mut().for_each(|entry| fill_in(&mut entry.node, name)),
+        Value::Table(entries) => entries
+            .iter_mut()
+            .for_each(|entry| fill_in(&mut Arc::make_mut(entry).node, name)),
         _ => {}
     }
 }

@@ -16,6 +16,7 @@ mod schema;
 mod scheme;
 mod settings;
 mod tree;
+mod visible;
 mod warning;
 
 pub use document::Document;
@@ -25,5 +26,6 @@ pub use scenario::{Point, Record, Recorded, Scenario, Source};
 pub use schema::schema;
 pub use scheme::{ParameterText, PartText, families, scheme_snippet, wrapped};
 pub use settings::change;
+pub use visible::{visible, visible_json, visible_lines};
 pub use whimbrel_control::Scheme;
 pub use whimbrel_control::multipath::Accounting;

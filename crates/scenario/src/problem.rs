@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use whimbrel_sim::config::nearest;
 
+use crate::visible::visible;
+
 /// A problem in a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
@@ -37,8 +39,10 @@ pub enum Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Origin::File { path, line, column } => write!(f, "{}:{line}:{column}", path.display()),
-            Origin::Argument(argument) => f.write_str(argument),
+            Origin::File { path, line, column } => {
+                write!(f, "{}:{line}:{column}", visible(&path.display().to_string()))
+            }
+            Origin::Argument(argument) => f.write_str(&visible(argument)),
         }
     }
 }
@@ -53,15 +57,15 @@ impl Problem {
 }
 
 impl fmt::Display for Problem {
-    /// `file:line:column: field: message`, and a second line with the hint, indented by two spaces.
+    /// `file:line:column: field: message`, and a second line with the hint, indented by two spaces; each as [`visible`] text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.origin)?;
         if !self.field.is_empty() {
-            write!(f, "{}: ", self.field)?;
+            write!(f, "{}: ", visible(&self.field))?;
         }
-        f.write_str(&self.message)?;
+        f.write_str(&visible(&self.message))?;
         match &self.hint {
-            Some(hint) => write!(f, "\n  hint: {hint}"),
+            Some(hint) => write!(f, "\n  hint: {}", visible(hint)),
             None => Ok(()),
         }
     }
@@ -71,7 +75,7 @@ impl fmt::Display for Problem {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScenarioError {
     /// The file could not be read.
-    #[error("cannot read scenario {}: {reason}", path.display())]
+    #[error("cannot read scenario {}: {reason}", visible(&path.display().to_string()))]
     Unreadable {
         /// The file as the user named it.
         path: PathBuf,

@@ -216,7 +216,7 @@ fn build(lines: &LineIndex, changes: &[String]) -> Result<Scenario, Vec<Problem>
         place: Place::File(0..0),
     };
     if let Value::Table(entries) = &mut head_tree.value {
-        entries.extend(OWN_KEYS.iter().filter_map(|key| root.take(key)));
+        entries.extend(OWN_KEYS.iter().filter_map(|key| root.take(key)).map(Arc::new));
     }
     let head = read_head(&mut head_tree, lines)
         .map_err(|found| problems.extend(found))
@@ -342,14 +342,13 @@ fn points(root: &Node, axes: &[Axis], lines: &LineIndex) -> Result<Vec<Point>, V
         }
         params.reverse();
         let groups = group::write_out(&mut tree, lines);
-        let whole = tree.clone();
         let point = if wrong.is_empty() {
-            read_point(&mut tree, groups, lines)
+            read_point(&tree, groups, lines)
         } else {
             Err(wrong)
         };
         let before = points.last().map(|point: &Point| &point.resources);
-        let point = point.and_then(|config| Ok((read_files(&config, before, &whole, lines)?, config)));
+        let point = point.and_then(|config| Ok((read_files(&config, before, &tree, lines)?, config)));
         match point {
             Ok((resources, config)) => points.push(Point {
                 params,
@@ -369,28 +368,23 @@ fn points(root: &Node, axes: &[Axis], lines: &LineIndex) -> Result<Vec<Point>, V
     if problems.is_empty() { Ok(points) } else { Err(problems) }
 }
 
-fn read_point(
-    tree: &mut Node,
-    mut problems: Vec<(usize, Problem)>,
-    lines: &LineIndex,
-) -> Result<SimConfig, Vec<Problem>> {
-    let whole = tree.clone();
-    let Reading { value, problems: found } = read::<SimConfig>(tree, lines, &OWN_KEYS);
+fn read_point(whole: &Node, mut problems: Vec<(usize, Problem)>, lines: &LineIndex) -> Result<SimConfig, Vec<Problem>> {
+    let Reading { value, problems: found } = read::<SimConfig>(&mut whole.clone(), lines, &OWN_KEYS);
     problems.extend(found);
     match value {
         Some(mut config) if problems.is_empty() => {
-            check(&mut config, &whole, lines)?;
+            check(&mut config, whole, lines)?;
             Ok(config)
         }
         Some(config) => {
-            problems.extend(check_values(&config, &whole, lines));
+            problems.extend(check_values(&config, whole, lines));
             Err(in_order(problems))
         }
         None => Err(in_order(problems)),
     }
 }
 
-/// Reads the files that a point names, unless the previous point names the same ones.
+/// Reads the files that a point names, unless the previous point names the same ones, and checks what it uses of them.
 fn read_files(
     config: &SimConfig,
     before: Option<&Arc<Resources>>,
@@ -409,15 +403,11 @@ fn read_files(
             && traces.clone().all(|trace| known.traces.contains_key(&trace.file))
             && files.clone().all(|file| known.files.contains_key(file))
     };
-    match before.filter(known) {
-        Some(same) => Ok(Arc::clone(same)),
-        None => {
-            let loaded = Resources::load(config, Path::new(""));
-            loaded
-                .map(Arc::new)
-                .map_err(|error| vec![located(error, tree, lines).1])
-        }
-    }
+    let resources = match before.filter(known) {
+        Some(same) => same.check(config).map(|()| Arc::clone(same)),
+        None => Resources::load(config, Path::new("")).map(Arc::new),
+    };
+    resources.map_err(|error| vec![located(error, tree, lines).1])
 }
 
 /// Returns the value as JSON, for reports.

@@ -50,9 +50,12 @@ pub(crate) enum Value {
     Float(f64),
     Text(String),
     Array(Vec<Node>),
-    Table(Vec<Entry>),
+    Table(Entries),
     Removed,
 }
+
+/// The entries of a table. Copies share them until they differ: a group of 65,536 flows has its common fields once.
+pub(crate) type Entries = Vec<Arc<Entry>>;
 
 /// A key of a table with its value.
 #[derive(Clone, Debug)]
@@ -137,11 +140,11 @@ fn from_table(table: DeTable<'_>) -> Result<Value, Unsupported> {
     let mut entries = Vec::with_capacity(table.len());
     for (key, value) in table {
         let span = value.span();
-        entries.push(Entry {
+        entries.push(Arc::new(Entry {
             key_place: Place::File(key.span()),
             key: key.into_inner().into_owned(),
             node: from_value(value.into_inner(), span)?,
-        });
+        }));
     }
     Ok(Value::Table(entries))
 }
@@ -185,7 +188,7 @@ fn from_value(value: DeValue<'_>, span: Range<usize>) -> Result<Node, Unsupporte
 }
 
 impl Node {
-    pub(crate) fn table(&self) -> Option<&[Entry]> {
+    pub(crate) fn table(&self) -> Option<&[Arc<Entry>]> {
         match &self.value {
             Value::Table(entries) => Some(entries),
             _ => None,
@@ -230,7 +233,7 @@ impl Node {
             Value::Table(entries) => entries
                 .iter()
                 .position(|entry| entry.key == key)
-                .map(|at| entries.remove(at)),
+                .map(|at| Arc::unwrap_or_clone(entries.remove(at))),
             _ => None,
         }
     }
@@ -248,7 +251,7 @@ impl Node {
             (Value::Table(entries), Step::Key(key)) => entries
                 .iter_mut()
                 .find(|entry| entry.key == *key)
-                .map(|entry| &mut entry.node),
+                .map(|entry| &mut Arc::make_mut(entry).node),
             (Value::Array(items), Step::Index(index)) => items.get_mut(*index),
             _ => None,
         }
@@ -305,7 +308,7 @@ impl Node {
         match &mut self.value {
             Value::Array(items) => items.iter_mut().for_each(|item| item.set_place(place)),
             Value::Table(entries) => {
-                for entry in entries {
+                for entry in entries.iter_mut().map(Arc::make_mut) {
                     entry.key_place = place.clone();
                     entry.node.set_place(place);
                 }

@@ -3,7 +3,7 @@
 use whimbrel_sim::config::FlowEnd;
 use whimbrel_sim::topology::{Topology, UnusedLink};
 
-use crate::Scenario;
+use crate::{Scenario, visible};
 
 /// Returns each warning once, in the order of points and flows.
 pub(crate) fn warnings(scenario: &Scenario) -> Vec<String> {
@@ -24,19 +24,21 @@ pub(crate) fn warnings(scenario: &Scenario) -> Vec<String> {
 }
 
 fn lost_fields((axis, fields): &(String, Vec<String>)) -> String {
+    let axis = visible(axis);
     format!(
         "sweep.\"{axis}\": each value replaces the whole table {axis}, in which {} set\n  hint: repeat what \
          shall remain in each value, as a table with its kind, or sweep over one field of the table",
         match fields.as_slice() {
-            [one] => format!("{one} is"),
-            several => format!("{} are", several.join(", ")),
+            [one] => format!("{} is", visible(one)),
+            several => format!("{} are", visible(&several.join(", "))),
         }
     )
 }
 
 fn parts_of_all((axis, parts): &(String, Vec<String>)) -> String {
+    let axis = &visible(axis);
     let table = axis.strip_suffix("scheme").unwrap_or(axis);
-    let parts: Vec<_> = parts.iter().map(|part| format!("{table}{part}")).collect();
+    let parts: Vec<_> = parts.iter().map(|part| format!("{table}{}", visible(part))).collect();
     format!(
         "sweep.\"{axis}\": the schemes have the same {} in place of their own\n  hint: without it, each scheme has its own part",
         parts.join(" and the same ")
@@ -44,12 +46,13 @@ fn parts_of_all((axis, parts): &(String, Vec<String>)) -> String {
 }
 
 fn unused_link(flow: &str, unused: &UnusedLink) -> String {
+    let (flow, link) = (visible(flow), visible(&unused.link));
     let (ours, theirs) = match unused.end {
         FlowEnd::Sender => ("sender", "receiver"),
         FlowEnd::Receiver => ("receiver", "sender"),
     };
     let addresses = match unused.others.as_slice() {
-        [one] => format!("the {theirs} has one address, on link \"{one}\""),
+        [one] => format!("the {theirs} has one address, on link \"{}\"", visible(one)),
         several => format!("the {theirs} has {} addresses", several.len()),
     };
     let remedy = if unused.by_local_address {
@@ -60,8 +63,5 @@ fn unused_link(flow: &str, unused: &UnusedLink) -> String {
     } else {
         format!("\n  hint: no route to the other end uses it; remove it, or connect it to the {theirs}")
     };
-    format!(
-        "flow.{flow}: no path uses link \"{}\" of the {ours}: {addresses}{remedy}",
-        unused.link
-    )
+    format!("flow.{flow}: no path uses link \"{link}\" of the {ours}: {addresses}{remedy}")
 }

@@ -41,6 +41,7 @@ mod radio;
 mod resources;
 pub mod routing;
 mod segment;
+mod text_file;
 pub mod topology;
 mod truth;
 mod world;

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use crate::config::{ConfigError, MobilityConfig, SimConfig};
 use crate::link::CapacityTrace;
 use crate::radio::Movements;
+use crate::text_file;
 
 /// Recorded rates, movements and files to send, by their paths in the scenario. Shared by all runs.
 #[derive(Clone, Debug, Default)]
@@ -44,16 +45,10 @@ impl Resources {
                     String::new()
                 };
                 let path = format!("link[{l}].{place}trace.file");
-                let text = read(&path, &trace.file, folder)?;
-                let parsed = CapacityTrace::parse(&String::from_utf8_lossy(&text)).map_err(|error| {
-                    ConfigError::new(
-                        path,
-                        trace.file.display(),
-                        "a file with a time in milliseconds on each line",
-                    )
-                    .hint(error.to_string())
-                })?;
-                resources.traces.insert(trace.file, Arc::new(parsed));
+                let allowed = "a file with a time in milliseconds on each line";
+                let parse = |text: &str| CapacityTrace::parse(text).map_err(|error| error.to_string());
+                let parsed = parsed(path, &trace.file, folder, allowed, parse)?;
+                resources.traces.insert(trace.file, parsed);
             }
         }
         for (n, node) in config.node.iter().enumerate() {
@@ -64,35 +59,77 @@ impl Resources {
                 continue;
             }
             let path = format!("node[{n}].mobility.file");
-            let text = read(&path, file, folder)?;
-            let parsed = Movements::parse(&String::from_utf8_lossy(&text)).map_err(|error| {
-                ConfigError::new(
-                    path,
-                    file.display(),
-                    "a movement script for ns-2, or waypoints of BonnMotion",
-                )
-                .hint(error.to_string())
-            })?;
-            resources.movements.insert(file.clone(), Arc::new(parsed));
+            let allowed = "a movement script for ns-2, or waypoints of BonnMotion";
+            let parse = |text: &str| Movements::parse(text).map_err(|error| error.to_string());
+            let parsed = parsed(path, file, folder, allowed, parse)?;
+            resources.movements.insert(file.clone(), parsed);
         }
         for (f, flow) in config.flow.iter().enumerate() {
             let Some(file) = &flow.traffic.file else { continue };
             if !resources.files.contains_key(file) {
                 let path = format!("flow[{f}].traffic.file");
-                let content = read(&path, file, folder)?;
-                if content.is_empty() {
-                    return Err(ConfigError::new(path, file.display(), "a file of 1 byte or more"));
-                }
+                let place = folder.join(file);
+                let content = std::fs::read(&place).map_err(|error| {
+                    ConfigError::new(path, file.display(), "a file that can be read")
+                        .hint(format!("{}: {error}", place.display()))
+                })?;
                 resources.files.insert(file.clone(), Bytes::from(content));
             }
         }
+        resources.check(config)?;
         Ok(resources)
+    }
+
+    /// Checks that every file that a scenario names was read and has what the scenario uses of it.
+    ///
+    /// # Errors
+    /// Returns an error for the first one that is not there, or lacks something.
+    pub fn check(&self, config: &SimConfig) -> Result<(), ConfigError> {
+        const READ: &str = "a file that was read";
+        for (l, link) in config.link.iter().enumerate() {
+            let traces = link.directions().into_iter().filter_map(|direction| direction.trace);
+            for trace in traces {
+                if !self.traces.contains_key(&trace.file) {
+                    let path = format!("link[{l}].trace.file");
+                    return Err(ConfigError::new(path, trace.file.display(), READ));
+                }
+            }
+        }
+        for (n, node) in config.node.iter().enumerate() {
+            let Some(MobilityConfig::File { file, node }) = &node.mobility else {
+                continue;
+            };
+            let place = |field: &str| format!("node[{n}].mobility.{field}");
+            let Some(movements) = self.movements.get(file) else {
+                return Err(ConfigError::new(place("file"), file.display(), READ));
+            };
+            if !movements.has(*node) {
+                let allowed = format!("one of the {} nodes of {}", movements.len(), file.display());
+                return Err(ConfigError::new(place("node"), node, allowed));
+            }
+        }
+        for (f, flow) in config.flow.iter().enumerate() {
+            let Some(file) = &flow.traffic.file else { continue };
+            if self.files.get(file).is_none_or(Bytes::is_empty) {
+                let path = format!("flow[{f}].traffic.file");
+                return Err(ConfigError::new(path, file.display(), "a file of 1 byte or more"));
+            }
+        }
+        Ok(())
     }
 }
 
-fn read(path: &str, file: &Path, folder: &Path) -> Result<Vec<u8>, ConfigError> {
+/// Returns the parsed text of the file at the field `path`.
+fn parsed<T>(
+    path: String,
+    file: &Path,
+    folder: &Path,
+    allowed: &str,
+    parse: impl Fn(&str) -> Result<T, String>,
+) -> Result<Arc<T>, ConfigError> {
     let place = folder.join(file);
-    std::fs::read(&place).map_err(|error| {
-        ConfigError::new(path, file.display(), "a file that can be read").hint(format!("{}: {error}", place.display()))
+    let parsed = text_file::read(&place).and_then(|text| parse(&text));
+    parsed.map(Arc::new).map_err(|reason| {
+        ConfigError::new(path, file.display(), allowed).hint(format!("{}: {reason}", place.display()))
     })
 }

@@ -127,7 +127,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     });
     match report
         .filter(|_| args.json)
-        .map(|report| crate::output::print(&format!("{report:#}\n")))
+        .map(|report| crate::output::print_json(&report))
     {
         Some(Err(ended)) if code == ExitCode::SUCCESS => ExitCode::from(ended.0),
         _ => code,

@@ -272,7 +272,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let console = Console::new();
     let mut report = None;
     let code = block_on(&console, ping(args, &console, &mut report));
-    match report.map(|report: Value| crate::output::print(&format!("{report:#}\n"))) {
+    match report.map(|report: Value| crate::output::print_json(&report)) {
         Some(Err(ended)) if code == ExitCode::SUCCESS => ExitCode::from(ended.0),
         _ => code,
     }

@@ -349,7 +349,7 @@ async fn take_all(
 
 /// Reports a failure here and to the sender.
 async fn refuse(association: &Association, peer: &str, failure: &Failure, place: &Place) {
-    let line = format!("error: transfer from {peer}: {}", visible(&failure.message));
+    let line = format!("error: transfer from {peer}: {}", failure.message);
     place.console.note(line);
     let report = Frame::Failed(failure.message.clone()).into_message();
     last_word(association, report, FAREWELL).await;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use whimbrel_lab::Part;
-use whimbrel_scenario::Scenario;
+use whimbrel_scenario::{Scenario, visible};
 
 use super::report::write_report;
 use crate::execute::{Common, Destination, execute};
@@ -60,7 +60,7 @@ fn try_run(args: &Args) -> Outcome {
     if !args.common.quiet {
         note(format_args!(
             "{}: {}, from seed {}",
-            scenario.title,
+            visible(&scenario.title),
             size(&scenario),
             scenario.seed
         ));

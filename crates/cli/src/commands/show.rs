@@ -67,8 +67,13 @@ pub(crate) fn load(folder: &Path) -> Outcome<Saved> {
         Scenario::from_text(&source.path, &source.text, &source.changes).map_err(|error| scenario_error(&error))?;
     let runs = load_runs(folder).map_err(|error| fail(WRONG_USE, error))?;
     if runs.is_empty() && manifest.runs > 0 {
+        let lacks = if folder.join("runs.jsonl").exists() {
+            "has no complete run in runs.jsonl"
+        } else {
+            "has no runs.jsonl: an earlier version of this program wrote it"
+        };
         let message = format_args!(
-            "{} has no runs.jsonl: an earlier version of this program wrote it\n  hint: whimbrel rerun {0}/manifest.json runs it again",
+            "{0} {lacks}\n  hint: whimbrel rerun {0}/manifest.json runs it again",
             folder.display()
         );
         return Err(fail(WRONG_USE, message));

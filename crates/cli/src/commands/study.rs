@@ -5,12 +5,14 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use whimbrel_lab::{Part, PlannedScenario, Results, Run, Status, Study, StudyError, StudyReport, pages, run_planned};
+use whimbrel_scenario::visible;
 
 use super::report::write_report;
 use crate::execute::{jobs, width};
 use crate::interrupt::listen;
 use crate::output::{
     EXIT_CODES, Ended, FAILED, INTERRUPTED, Outcome, WRONG_USE, count, exit, fail, note, print, print_json,
+    print_json_text,
 };
 use crate::progress::Reporter;
 
@@ -182,9 +184,9 @@ fn list(args: &ListArgs) -> Outcome {
         let claims = count(study.claims().count(), "claim");
         format!(
             "{:widest$}  {}; {}; {claims}\n",
-            study.id(),
-            study.title(),
-            study.source()
+            visible(study.id()),
+            visible(study.title()),
+            visible(study.source())
         )
     };
     print(&studies.iter().map(row).collect::<String>())
@@ -199,7 +201,7 @@ fn results(args: &ResultsArgs) -> Outcome {
         .collect::<Outcome<Vec<_>>>()?;
     if args.json {
         let outcomes = whimbrel_lab::outcomes(&studies).map_err(|error| fail(WRONG_USE, error))?;
-        return print(&format!("{outcomes}\n"));
+        return print_json_text(&outcomes.to_string());
     }
     let pages = pages(&studies).map_err(|error| fail(WRONG_USE, error))?;
     let Some(out) = &args.out else {
@@ -244,14 +246,14 @@ fn run_studies(args: &RunArgs) -> Outcome {
     let mut reports = Vec::with_capacity(studies.len());
     for study in &studies {
         if args.resume && is_current(study.folder()) {
-            note(format_args!("{}: kept", study.id()));
+            note(format_args!("{}: kept", visible(study.id())));
             continue;
         }
         let report = run_study(study, args, &interrupted)?;
         if args.json {
             reports.push(report.json());
         } else {
-            let heading = format!("{}: {} ({})", study.id(), study.title(), study.source());
+            let heading = visible(&format!("{}: {} ({})", study.id(), study.title(), study.source()));
             let gap = if reports.is_empty() { "" } else { "\n" };
             reports.push(serde_json::Value::Null);
             print(&format!("{gap}{heading}\n{}", report.table(width())))?;
@@ -304,7 +306,10 @@ fn run_study(study: &Study, args: &RunArgs, interrupted: &std::sync::atomic::Ato
     for planned in &planned {
         if !args.quiet {
             let size = crate::output::size(&planned.scenario);
-            note(format_args!("{}: {}: {size}", study.id(), planned.name));
+            note(format_args!(
+                "{}: {size}",
+                visible(&format!("{}: {}", study.id(), planned.name))
+            ));
         }
         let folder = out.as_ref().map(|out| out.join(&planned.name));
         runs.push(run_scenario(planned, folder.as_deref(), &command, args, interrupted)?);

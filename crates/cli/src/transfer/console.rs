@@ -7,8 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use whimbrel_scenario::{visible, visible_lines};
 
-use super::frame::visible;
 use crate::output::count;
 
 /// Bytes of lines that wait for a slow output; further lines are dropped.
@@ -169,7 +169,7 @@ impl Console {
             .add(ProgressBar::new_spinner().with_style(style).with_message(visible(name)))
     }
 
-    /// Prints a line of results to standard output.
+    /// Prints a line of results to standard output, as [`visible_lines`]; `note` does the same.
     pub(crate) fn say(&self, line: impl Into<String>) {
         self.print(Output::Out, line.into());
     }
@@ -180,6 +180,7 @@ impl Console {
     }
 
     fn print(&self, output: Output, line: String) {
+        let line = visible_lines(&line);
         if let Some(recent) = &mut *self.lock() {
             if recent.len() == RECENT_LINES {
                 recent.pop_front();

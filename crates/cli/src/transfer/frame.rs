@@ -9,6 +9,8 @@
 
 use bytes::Bytes;
 use whimbrel::{Message, ReceivedMessage};
+pub(crate) use whimbrel_scenario::visible;
+use whimbrel_scenario::visible_json;
 
 /// Version of this protocol, the first byte of a header.
 const VERSION: u8 = 2;
@@ -178,49 +180,14 @@ pub(crate) fn check_path(path: &str) -> Result<(), &'static str> {
     path.split('/').try_for_each(check_name)
 }
 
-/// Returns text of the peer for display on a terminal: without control characters, at most 500 characters.
+/// Returns text of the peer for display on a terminal: of at most 500 characters, as [`visible`].
 pub(crate) fn printable(text: &str) -> String {
-    let chars = text.chars().take(500);
-    let text: String = chars.map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
-    visible(&text)
-}
-
-/// Returns text with names for display: characters that are not printed, or that change how others are, as `\u{202e}`.
-pub(crate) fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_invisible(c) {
-            shown.extend(c.escape_unicode());
-        } else {
-            shown.push(c);
-        }
-    }
-    shown
+    visible(&text.chars().take(500).collect::<String>())
 }
 
 /// Returns a line of JSON in which each character that is not printed is escaped.
 pub(crate) fn json_line(value: &serde_json::Value) -> String {
-    let mut line = String::new();
-    for c in value.to_string().chars() {
-        if is_invisible(c) {
-            let mut units = [0; 2];
-            line.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
-        } else {
-            line.push(c);
-        }
-    }
-    line
-}
-
-/// Returns whether a character beyond ASCII is a format character, a separator of lines, or of no known use.
-fn is_invisible(c: char) -> bool {
-    let is_space = c.is_whitespace() && !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}');
-    if c.is_ascii() || is_space {
-        return false;
-    }
-    // After another character, so that those that combine with it count as printed.
-    let pair = ['a', c].iter().collect::<String>();
-    pair.escape_debug().nth(1) == Some('\\')
+    visible_json(&value.to_string())
 }
 
 #[cfg(test)]
@@ -335,28 +302,8 @@ mod tests {
 
     #[test]
     fn text_of_the_peer_cannot_control_the_terminal() {
-        assert_eq!(printable("a\x1b[2Jb"), "a\u{fffd}[2Jb");
+        assert_eq!(printable("a\x1b[2Jb\n"), "a\\u{1b}[2Jb\\n");
         assert_eq!(printable(&"x".repeat(1000)).len(), 500);
-    }
-
-    #[test]
-    fn characters_that_change_the_display_are_escaped() {
-        for (text, shown) in [
-            ("a\u{202e}txt.exe", "a\\u{202e}txt.exe"),
-            ("a\u{2028}b\u{2029}", "a\\u{2028}b\\u{2029}"),
-            ("\u{200b}\u{feff}\u{ad}\u{e0001}", "\\u{200b}\\u{feff}\\u{ad}\\u{e0001}"),
-            ("\u{2066}\u{200f}\u{85}", "\\u{2066}\\u{200f}\\u{85}"),
-        ] {
-            assert_eq!(visible(text), shown);
-        }
-        // Letters, accents that combine, spaces of other scripts, quotes, backslashes, emoji.
-        for same in ["ä", "a\u{308}", "\u{3000}a\u{a0}b", "'\"\\", "\u{1f426}", "ファイル"] {
-            assert_eq!(visible(same), same);
-        }
-        let line = json_line(&serde_json::json!({ "name": "a\u{202e}\u{e0001}ä" }));
-        assert_eq!(line, "{\"name\":\"a\\u202e\\udb40\\udc01ä\"}");
-        let value: serde_json::Value = serde_json::from_str(&line).expect("JSON");
-        assert_eq!(value["name"], "a\u{202e}\u{e0001}ä");
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use super::console::Console;
 use super::failure::Failure;
-use super::frame::visible;
 use crate::interrupt::is_requested;
 use crate::output::FAILED;
 use crate::tunnel::lookups::MAX_THREADS;
@@ -25,7 +24,7 @@ pub(crate) fn block_on(console: &Console, command: impl Future<Output = Result<(
             outcome
         });
     if let Err(failure) = &outcome {
-        console.note(format!("error: {}", visible(&failure.message)));
+        console.note(format!("error: {}", failure.message));
     }
     let lost = console.finish(is_requested() || outcome.as_ref().is_err_and(Failure::is_interrupt));
     match outcome {

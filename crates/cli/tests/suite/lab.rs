@@ -141,7 +141,7 @@ fn errors_of_traces_name_field_and_file() {
     assert_eq!(code(&output), 2);
     insta::assert_snapshot!(stderr(&output), @r#"
     error: traced.toml:15:18: link.radio.trace.file: "cell.trace" given, allowed is a file with a time in milliseconds on each line
-      hint: line 3: "three" is not a whole number of milliseconds
+      hint: cell.trace: line 3: not a whole number of milliseconds
     "#);
     fs::write(folder.path().join("cell.trace"), "1\n5\n9\n").expect("writable");
     assert_eq!(code(&whimbrel(folder.path(), &["check", "traced.toml"])), 0);
@@ -439,5 +439,81 @@ fn tshark_accepts_a_capture() {
         comments
             .lines()
             .all(|line| line.starts_with("dropped on radio at ") && line.ends_with(": loss-bernoulli"))
+    );
+}
+
+/// Runs the command with this much memory in kilobytes.
+#[cfg(target_os = "linux")]
+fn with_memory(folder: &std::path::Path, kilobytes: u32, args: &str) -> std::process::Output {
+    let line = format!("ulimit -v {kilobytes} && exec {} {args}", crate::support::WHIMBREL);
+    Command::new("sh")
+        .args(["-c", &line])
+        .current_dir(folder)
+        .output_in_time()
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_largest_group_is_checked_in_bounded_memory() {
+    let folder = small();
+    let text = small_text().replace("duration = \"30 s\"", "duration = \"200 s\"");
+    let group = text.replace("name = \"upload\"", "name = \"upload\"\ncount = 65536");
+    let late = group.clone()
+        + "start = \"1 s\"\nstagger = \"200 ms\"\n\n[sweep]\n\"link.radio.loss.rate\" = [0, 0.01, 0.02]\n";
+    fs::write(folder.path().join("late.toml"), late).expect("writable");
+    // 613 MB were used.
+    let output = with_memory(folder.path(), 350_000, "check late.toml");
+    assert_eq!(code(&output), 2, "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("before the end of the run"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn stored_runs_that_are_no_runs_are_errors_with_their_line() {
+    let folder = small();
+    let run = whimbrel(folder.path(), &["run", "small.toml", "--quiet", "--out", "out"]);
+    assert_eq!(code(&run), 0, "{}", stderr(&run));
+    let path = folder.path().join("out/runs.jsonl");
+    let runs = fs::read_to_string(&path).expect("runs");
+    let show = |content: &str| {
+        fs::write(&path, content).expect("writable");
+        let output = whimbrel(folder.path(), &["show", "out"]);
+        assert_eq!(code(&output), 2, "{}", stdout(&output));
+        stderr(&output)
+    };
+    insta::assert_snapshot!(show("null\n"), @"
+    error: out/runs.jsonl: record 1 is not a run of this version: line 1, column 4: another value expected
+      hint: `whimbrel rerun` of the manifest runs it again
+    ");
+    let (first, rest) = runs.split_once('\n').expect("two runs");
+    let broken = rest.replace("\"seed\":2", "\"seed\":\"secret\"");
+    let error = show(&format!("{first}\n{broken}"));
+    assert!(
+        error.contains("record 2 is not a run") && !error.contains("secret"),
+        "{error}"
+    );
+    let error = show("{\"run\":0,\"po");
+    assert!(error.contains("out has no complete run in runs.jsonl"), "{error}");
+    fs::remove_file(&path).expect("there");
+    let error = stderr(&whimbrel(folder.path(), &["show", "out"]));
+    assert!(error.contains("an earlier version of this program wrote it"), "{error}");
+    fs::write(folder.path().join("out/manifest.json"), "\"root:secret:0\"").expect("writable");
+    let error = stderr(&whimbrel(folder.path(), &["show", "out"]));
+    assert!(
+        error.contains("is not a manifest: line 1, column 15: another value expected") && !error.contains("secret"),
+        "{error}"
+    );
+    // A line that was cut off is left out.
+    fs::remove_dir_all(folder.path().join("out")).expect("there");
+    let run = whimbrel(folder.path(), &["run", "small.toml", "--quiet", "--out", "out"]);
+    assert_eq!(code(&run), 0, "{}", stderr(&run));
+    fs::write(&path, &runs[..runs.len() - 20]).expect("writable");
+    let output = whimbrel(folder.path(), &["show", "out"]);
+    assert_eq!(
+        (code(&output), stderr(&output).as_str()),
+        (0, "1 of 2 runs are complete\n")
     );
 }

@@ -1,5 +1,6 @@
 //! The commands for scenarios and studies, as processes.
 
+mod documented;
 mod files;
 mod idle;
 mod json;
@@ -11,5 +12,6 @@ mod results;
 mod schemes;
 mod study;
 mod support;
+mod terminal;
 mod tunnel;
 mod wireshark;

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use event::Event;
 
 use crate::recorded::find;
+use crate::text::json_problem;
 use crate::write::file::plain;
 
 /// A format of recorded events.
@@ -101,8 +102,14 @@ fn each(source: &Path, mut on_event: impl FnMut(Event) -> Result<(), String>) ->
     let file = File::open(source).map_err(|error| cannot("read", source, &error))?;
     for (number, line) in BufReader::new(file).lines().enumerate() {
         let line = line.map_err(|error| cannot("read", source, &error))?;
-        let event = serde_json::from_str(&line)
-            .map_err(|error| format!("{}:{}: not an event: {error}", source.display(), number + 1))?;
+        let event = serde_json::from_str(&line).map_err(|error| {
+            format!(
+                "{}:{}: not an event: {}",
+                source.display(),
+                number + 1,
+                json_problem(&error)
+            )
+        })?;
         on_event(event)?;
     }
     Ok(())

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
+use whimbrel_scenario::visible;
 
 use super::table::{MOST_FLOW_COLUMNS, figure, short, table_of};
 use super::{PointReport, Summaries};
@@ -131,15 +132,22 @@ impl View {
     }
 }
 
+/// A value of an axis: its place among the values, and its text. Values may have the same text, as a flow with the name `all` and all flows.
+#[derive(Clone, Debug, PartialEq)]
+struct Key {
+    place: usize,
+    text: String,
+}
+
 /// A figure with the values of all its axes, including `flow` and `metric`.
 struct Entry {
-    keys: Vec<String>,
+    keys: Vec<Key>,
     figure: String,
 }
 
 impl Entry {
     /// Returns its values of these axes.
-    fn values(&self, places: &[usize]) -> Vec<String> {
+    fn values(&self, places: &[usize]) -> Vec<Key> {
         places.iter().map(|place| self.keys[*place].clone()).collect()
     }
 }
@@ -180,7 +188,7 @@ pub fn tables(points: &[PointReport], view: &View, width: usize) -> Result<Strin
         metrics.iter().map(|(_, metric)| Some(metric.label)).collect()
     };
     let tables = labels.into_iter().map(|label| {
-        let is_shown = |entry: &&Entry| label.is_none_or(|label| entry.keys[metric_key] == label);
+        let is_shown = |entry: &&Entry| label.is_none_or(|label| entry.keys[metric_key].text == label);
         let shown: Vec<&Entry> = entries.iter().filter(is_shown).collect();
         let table = Cross::new(&shown, &keys, &columns, label.map(|_| metric_key));
         heading(label, &keys, &columns) + &table.text(width)
@@ -209,7 +217,7 @@ fn table_of_point(point: &PointReport, chosen: &[(usize, Metric)], width: usize)
 /// Returns the line above a table: its metric, if it has a single one, and the axes of its columns.
 fn heading(metric: Option<&str>, keys: &[&str], columns: &[usize]) -> String {
     let names = columns.iter().filter(|column| keys[**column] != METRIC);
-    let names: Vec<&str> = names.map(|column| short(keys[*column])).collect();
+    let names: Vec<_> = names.map(|column| visible(short(keys[*column]))).collect();
     let names = (!names.is_empty()).then(|| format!("columns: {}", names.join(", ")));
     match (metric, names) {
         (Some(metric), Some(names)) => format!("{metric}; {names}\n"),
@@ -228,7 +236,7 @@ fn deterministic(points: &[PointReport]) -> String {
             let values = point
                 .params
                 .iter()
-                .map(|(axis, value)| format!("{} {}", short(axis), text_of(value)));
+                .map(|(axis, value)| visible(&format!("{} {}", short(axis), text_of(value))));
             values.collect::<Vec<_>>().join(", ")
         })
         .collect();
@@ -264,22 +272,36 @@ fn usual(points: &[PointReport], axes: usize) -> Vec<(usize, Metric)> {
 /// Returns the figures of all flows together, and of each one where there are 2 to `most` flows.
 fn entries(points: &[PointReport], metrics: &[(usize, Metric)], most: usize) -> Vec<Entry> {
     let mut entries = Vec::new();
+    let mut known: Vec<Vec<&serde_json::Value>> = Vec::new();
     for point in points {
-        let params: Vec<String> = point.params.iter().map(|(_, value)| text_of(value)).collect();
-        let mut push = |flow: &str, summaries: &Summaries, of_run: bool| {
+        known.resize_with(point.params.len().max(known.len()), Vec::new);
+        let params = point.params.iter().zip(&mut known).map(|((_, value), known)| {
+            let place = known.iter().position(|other| *other == value).unwrap_or_else(|| {
+                known.push(value);
+                known.len() - 1
+            });
+            let text = visible(&text_of(value));
+            Key { place, text }
+        });
+        let params: Vec<Key> = params.collect();
+        let mut push = |flow: Key, summaries: &Summaries, of_run: bool| {
             for (place, metric) in metrics.iter().filter(|(_, metric)| of_run || !metric.of_run) {
                 let mut keys = params.clone();
-                keys.extend([flow.to_owned(), metric.label.to_owned()]);
+                let text = metric.label.to_owned();
+                keys.extend([flow.clone(), Key { place: *place, text }]);
                 entries.push(Entry {
                     keys,
                     figure: figure(&summaries[*place], point.deterministic),
                 });
             }
         };
-        push("all", &point.metrics, true);
+        let is_taken = point.flows.iter().any(|(name, _)| name == "all");
+        let text = if is_taken { "all flows" } else { "all" }.to_owned();
+        push(Key { place: 0, text }, &point.metrics, true);
         if (2..=most).contains(&point.flows.len()) {
-            for (name, summaries) in &point.flows {
-                push(name, summaries, false);
+            for (place, (name, summaries)) in (1..).zip(&point.flows) {
+                let text = visible(name);
+                push(Key { place, text }, summaries, false);
             }
         }
     }
@@ -295,8 +317,8 @@ struct Cross<'e> {
     columns: &'e [usize],
     rows: Vec<usize>,
     /// The values of the axes of each column and each row.
-    heads: Vec<Vec<String>>,
-    lines: Vec<Vec<String>>,
+    heads: Vec<Vec<Key>>,
+    lines: Vec<Vec<Key>>,
 }
 
 impl<'e> Cross<'e> {
@@ -308,7 +330,7 @@ impl<'e> Cross<'e> {
             .filter(|key| keys[*key] != FLOW || varies(key))
             .collect();
         let unique = |places: &[usize]| {
-            let mut found: Vec<Vec<String>> = Vec::new();
+            let mut found: Vec<Vec<Key>> = Vec::new();
             for entry in entries {
                 let values = entry.values(places);
                 if !found.contains(&values) {
@@ -328,7 +350,7 @@ impl<'e> Cross<'e> {
     }
 
     /// Returns the figure in this row and column.
-    fn figure(&self, line: &[String], head: &[String]) -> &str {
+    fn figure(&self, line: &[Key], head: &[Key]) -> &str {
         let found = self
             .entries
             .iter()
@@ -337,7 +359,7 @@ impl<'e> Cross<'e> {
     }
 
     /// Returns the width of a column with its space.
-    fn column_width(&self, head: &[String]) -> usize {
+    fn column_width(&self, head: &[Key]) -> usize {
         let figures = self.lines.iter().map(|line| self.figure(line, head).chars().count());
         let heading = column_heading(head);
         let widths = figures.chain(heading.lines().map(|line| line.chars().count()));
@@ -347,7 +369,7 @@ impl<'e> Cross<'e> {
     /// Returns the width of the columns with the values of the rows' axes.
     fn left_width(&self) -> usize {
         let width = |(i, place): (usize, &usize)| {
-            let values = self.lines.iter().map(|line| line[i].chars().count());
+            let values = self.lines.iter().map(|line| line[i].text.chars().count());
             let name = short(self.keys[*place]).chars().count();
             values.chain([name]).max().unwrap_or(0) + 2
         };
@@ -383,20 +405,23 @@ impl<'e> Cross<'e> {
     }
 
     /// Returns a table with these columns.
-    fn block(&self, heads: &[Vec<String>]) -> Table {
+    fn block(&self, heads: &[Vec<Key>]) -> Table {
         let right = |text: &str| Cell::new(text).set_alignment(CellAlignment::Right);
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
-        let names = self.rows.iter().map(|place| Cell::new(short(self.keys[*place])));
+        let names = self
+            .rows
+            .iter()
+            .map(|place| Cell::new(visible(short(self.keys[*place]))));
         let header = names.chain(heads.iter().map(|head| right(&column_heading(head))));
         table.set_header(header.collect::<Vec<_>>());
-        let mut before: Option<&Vec<String>> = None;
+        let mut before: Option<&Vec<Key>> = None;
         for line in &self.lines {
             // A value equal to the one above is omitted.
             let same = before.map_or(0, |before| line.iter().zip(before).take_while(|(a, b)| a == b).count());
             let values = line.iter().enumerate().map(|(i, value)| {
                 let is_omitted = i < same && i + 1 < line.len();
-                Cell::new(if is_omitted { "" } else { value })
+                Cell::new(if is_omitted { "" } else { &value.text })
             });
             let row = values.chain(heads.iter().map(|head| right(self.figure(line, head))));
             table.add_row(row.collect::<Vec<_>>());
@@ -407,8 +432,8 @@ impl<'e> Cross<'e> {
 }
 
 /// Returns the heading of a column: a line for the value of each axis.
-fn column_heading(head: &[String]) -> String {
-    head.join("\n")
+fn column_heading(head: &[Key]) -> String {
+    head.iter().map(|key| key.text.as_str()).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns a line with the definition of each shown term.
@@ -530,6 +555,34 @@ mod tests {
         assert!(!text.contains("f12"), "{text}");
         let text = tables(&points, &by(&[]), 1000).expect("a table");
         assert!(text.contains("greatest") && text.contains("\n13 flows: "), "{text}");
+    }
+
+    #[test]
+    fn values_with_the_same_text_have_figures_of_their_own() {
+        let mut points = points();
+        for (number, point) in points.iter_mut().enumerate() {
+            let flow = |name: &str, goodput: f64| {
+                let mut metrics = point.metrics;
+                metrics[0] = summary(goodput + number as f64);
+                (name.to_owned(), metrics)
+            };
+            point.flows = vec![flow("all", 100.0), flow("all flows", 200.0), flow("\u{1b}x", 300.0)];
+        }
+        let view = View {
+            metrics: vec!["goodput_mbps".to_owned()],
+            by: vec!["flow".to_owned()],
+        };
+        points.truncate(2);
+        // The number and the text are different values.
+        points[1].params[1].1 = "0.0".into();
+        points[1].params[0].1 = points[0].params[0].1.clone();
+        let text = tables(&points, &view, 1000).expect("an axis");
+        for figure in [
+            "0.00", "100.00", "200.00", "300.00", "1.00", "101.00", "201.00", "301.00",
+        ] {
+            assert!(text.contains(&format!(" {figure} ±")), "{figure} in {text}");
+        }
+        assert!(text.contains("\\u{1b}x"), "{text}");
     }
 
     #[test]

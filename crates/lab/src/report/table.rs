@@ -1,6 +1,7 @@
 //! The table that `whimbrel run` prints: a row per metric, a column per point and flow.
 
 use comfy_table::{Cell, CellAlignment, Table, presets};
+use whimbrel_scenario::visible;
 
 use super::{PointReport, Summaries};
 use crate::metric::{COUNT, metrics};
@@ -95,14 +96,14 @@ fn columns(points: &[PointReport]) -> Vec<Column> {
         let params: Vec<_> = point
             .params
             .iter()
-            .map(|(path, value)| format!("{} {}", short(path), text(value)))
+            .map(|(path, value)| visible(&format!("{} {}", short(path), text(value))))
             .collect();
         let heading = |flow: Option<&str>| {
             let mut lines = params.clone();
             match flow {
-                Some(flow) => lines.push(flow.to_owned()),
+                Some(flow) => lines.push(visible(flow)),
                 None if point.flows.len() > 1 => lines.push("all flows".to_owned()),
-                None if params.is_empty() => lines.extend(point.flows.first().map(|(name, _)| name.clone())),
+                None if params.is_empty() => lines.extend(point.flows.first().map(|(name, _)| visible(name))),
                 None => {}
             }
             lines.join("\n")

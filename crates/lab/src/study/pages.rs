@@ -13,6 +13,7 @@ use super::stored::{Class, Kept, KeptClaim, KeptFigure};
 use super::verdict::Verdict;
 use super::{PlannedScenario, Study, StudyError};
 use crate::metric::metrics;
+use crate::text::json_problem;
 
 /// Figures of a study's last full run, as its folder keeps them.
 pub(crate) const KEPT: &str = "results.json";
@@ -68,7 +69,9 @@ impl<'s> Outcome<'s> {
     fn of(study: &'s Study) -> Result<Self, String> {
         let path = study.folder.join(KEPT);
         let kept: Option<Kept> = match std::fs::read_to_string(&path) {
-            Ok(kept) => Some(serde_json::from_str(&kept).map_err(|error| format!("{}: {error}", path.display()))?),
+            Ok(kept) => Some(
+                serde_json::from_str(&kept).map_err(|error| format!("{}: {}", path.display(), json_problem(&error)))?,
+            ),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(format!("{}: {error}", path.display())),
         };

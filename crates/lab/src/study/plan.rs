@@ -1,6 +1,6 @@
 //! From a study file to scenarios that can be run.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 use whimbrel_scenario::{Document, Origin, Point, Problem, Record, Recorded, Scenario, ScenarioError, word_hint};
@@ -92,18 +92,7 @@ impl Study {
     fn plan_one(&self, number: usize, entry: &ScenarioEntry, quick: bool) -> Result<PlannedScenario, StudyError> {
         let place = format!("scenario[{number}]");
         let path = self.folder.join(&entry.file);
-        let text = std::fs::read_to_string(&path).map_err(|error| {
-            let reason = format!("{}: {}", path.display(), crate::write::file::plain(&error));
-            let message = format!(
-                "{:?} given, allowed is a scenario file in the study's folder",
-                entry.file
-            );
-            StudyError::Invalid(vec![self.document.problem(
-                &format!("{place}.file"),
-                message,
-                Some(reason),
-            )])
-        })?;
+        let text = self.scenario_text(&path, entry, &place)?;
         let mut changes = Changes::default();
         changes.set(&entry.set.0, &format!("{place}.set"));
         if quick {
@@ -166,6 +155,28 @@ impl Study {
             scenario,
             watch: self.watched(&entry.name),
             timeline: self.timeline(&entry.name),
+        })
+    }
+
+    /// Reads a scenario, which must be in the study's folder: its errors repeat values of it.
+    fn scenario_text(&self, path: &Path, entry: &ScenarioEntry, place: &str) -> Result<String, StudyError> {
+        let is_inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+        let text = if Path::new(&entry.file).components().all(is_inside) {
+            std::fs::read_to_string(path).map_err(|error| crate::write::file::plain(&error))
+        } else {
+            Err("it is not in the folder".to_owned())
+        };
+        text.map_err(|reason| {
+            let reason = format!("{}: {reason}", path.display());
+            let message = format!(
+                "{:?} given, allowed is a scenario file in the study's folder",
+                entry.file
+            );
+            StudyError::Invalid(vec![self.document.problem(
+                &format!("{place}.file"),
+                message,
+                Some(reason),
+            )])
         })
     }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
+use whimbrel_scenario::visible;
 
 use super::check::Plotted;
 use crate::report::short;
@@ -410,7 +411,10 @@ fn entry(svg: &mut String, label: &str, number: usize, (x, y): (f64, f64)) {
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    visible(text)
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
+use whimbrel_scenario::{visible, visible_lines};
 
 use super::check::{Plotted, Seeds, evaluate, pictured};
 use super::figures::Figured;
@@ -152,7 +153,7 @@ impl StudyReport {
     pub fn table(&self, width: usize) -> String {
         let mut text = String::new();
         for claim in &self.claims {
-            let _ = writeln!(text, "\n  {:14}  {}", claim.verdict.name(), claim.id);
+            let _ = writeln!(text, "\n  {:14}  {}", claim.verdict.name(), visible(&claim.id));
             let parts = [
                 ("claim", claim.claim.as_str()),
                 ("paper", &crate::text::text(&claim.paper)),
@@ -160,7 +161,10 @@ impl StudyReport {
                 ("note", &claim.note),
             ];
             for (name, part) in parts.into_iter().filter(|(_, part)| !part.is_empty()) {
-                for (number, line) in wrapped(part, width.saturating_sub(26)).iter().enumerate() {
+                for (number, line) in wrapped(&visible_lines(part), width.saturating_sub(26))
+                    .iter()
+                    .enumerate()
+                {
                     let name = if number == 0 { name } else { "" };
                     let _ = writeln!(text, "                  {name:5}  {line}");
                 }

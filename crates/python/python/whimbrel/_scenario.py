@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import decimal
+import numbers
 import os
 from pathlib import Path
 from typing import Any, Iterable, Mapping, Union
@@ -72,13 +74,21 @@ def plain(value: Any) -> Any:
         return {name.rstrip("_"): plain(item) for name, item in fields if item is not None}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items() if item is not None}
-    if isinstance(value, (str, bool, int, float)):
+    if isinstance(value, bool):
         return value
+    if isinstance(value, str):
+        # Not `str(value)`, which is the name of a member of an enumeration.
+        return str.__str__(value)
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
-        # A scalar of numpy.
-        return value.item()
+        # A scalar of numpy, which may be a float as well. One of its types has no counterpart in Python.
+        item = value.item()
+        return float(item) if type(item) is type(value) else plain(item)
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, (numbers.Real, decimal.Decimal)):
+        return float(value)
     if hasattr(value, "tolist"):
         return plain(value.tolist())
     if isinstance(value, Iterable):

@@ -59,8 +59,16 @@ def style() -> Iterator[None]:
     """The style of the figures, for figures of your own: ``with whimbrel.plot.style(): ...``."""
     import matplotlib
 
-    with matplotlib.rc_context(_STYLE):
-        yield
+    interactive = matplotlib.is_interactive()
+    try:
+        with matplotlib.rc_context(_STYLE):
+            try:
+                yield
+            finally:
+                # The first figure starts the backend, and that of notebooks switches to interactive mode. It shows no later figure without.
+                interactive = matplotlib.is_interactive()
+    finally:
+        matplotlib.interactive(interactive)
 
 
 @contextmanager
@@ -85,13 +93,12 @@ def new_figure(width: float, height: float) -> Any:
 def save(ax: Any, path: Union[str, "os.PathLike[str]"], *, dpi: float = 300) -> None:
     """Writes the figure of these axes as PDF, SVG or PNG (with this resolution), by the path's ending, and closes it. The same figure gives
     the same bytes."""
-    import matplotlib
     import matplotlib.pyplot
 
     figure = numpy.asarray(ax, dtype=object).ravel()[0].figure
     ending = os.fspath(path).rsplit(".", 1)[-1].lower()
     metadata: dict[str, Any] = {"pdf": {"CreationDate": None, "Producer": None, "Creator": None}, "svg": {"Date": None}}.get(ending, {})
-    with matplotlib.rc_context(_STYLE):
+    with style():
         figure.savefig(path, metadata=metadata, dpi=dpi)
     matplotlib.pyplot.close(figure)
 
@@ -100,6 +107,33 @@ def looks() -> Iterator[dict[str, Any]]:
     """Yields colour, marker and dash of one line after the other."""
     for colour, marker, dash in zip(cycle(COLOURS), cycle(MARKERS), cycle(DASHES)):
         yield {"color": colour, "marker": marker, "dashes": dash}
+
+
+def legend(ax: "Axes", **options: Any) -> None:
+    """Adds a legend: where it covers no data, otherwise above the axes."""
+    shown = ax.legend(loc="best", **options)
+    figure = ax.figure.canvas.figure
+    figure.draw_without_rendering()
+    if not covered(ax, shown.get_window_extent()):
+        return
+    for columns in (3, 2, 1):
+        shown = ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=columns, borderaxespad=0.3, columnspacing=1, **options)
+        figure.draw_without_rendering()
+        if shown.get_window_extent().x1 <= figure.bbox.x1:
+            return
+
+
+def covered(ax: "Axes", box: Any) -> bool:
+    """Whether there is data of the axes in a box of the screen."""
+    outlines = [(line.get_path(), line.get_transform(), False) for line in ax.get_lines()]
+    outlines += [(patch.get_path(), patch.get_transform(), True) for patch in ax.patches]
+    for collection in ax.collections:
+        places = collection.get_offset_transform().transform(collection.get_offsets())
+        if len(places) > 1 and any(box.contains(x, y) for x, y in places):
+            return True
+        if len(places) <= 1:
+            outlines += [(path, collection.get_transform(), True) for path in collection.get_paths()]
+    return any(bool(path.transformed(transform).intersects_bbox(box, filled=filled)) for path, transform, filled in outlines)
 
 
 def word(value: Any) -> str:
@@ -156,7 +190,7 @@ def sweep(
         drawn.set_ylabel(label_of(metric))
         drawn.set_ylim(bottom=0 if (frame["mean"] >= 0).all() else None)
         if lines is not None:
-            drawn.legend(title=short(lines), title_fontsize=7)
+            legend(drawn, title=short(lines), title_fontsize=7)
         return drawn
 
 
@@ -222,7 +256,7 @@ def series(
         drawn.set_ylabel(label)
         drawn.set_ylim(bottom=0)
         if keys:
-            drawn.legend()
+            legend(drawn)
         return drawn
 
 
@@ -242,7 +276,7 @@ def cdf(results: Results, metric: str, *, by: Optional[str] = None, flow: Option
         drawn.set_ylabel("fraction of runs")
         drawn.set_ylim(0, 1)
         if lines:
-            drawn.legend(title=short(lines), title_fontsize=7)
+            legend(drawn, title=short(lines), title_fontsize=7)
         return drawn
 
 
@@ -298,7 +332,7 @@ def tsn(
                 drawn.scatter(times, places, label=kind, rasterized=len(times) > 5000, zorder=2, **look)
         drawn.set_xlabel("time, s")
         drawn.set_ylabel("TSN, from the first")
-        drawn.legend(loc="best", markerscale=1.4)
+        legend(drawn, markerscale=1.4)
         return drawn
 
 
@@ -345,7 +379,8 @@ def paths(results: Results, *, run: int = 0, flow: Optional[str] = None, bin_s: 
                 times, places = zip(*shown)
                 drawn.scatter(times, places, marker=marker, s=16, color=colour, linewidths=0.8, label=kind, zorder=3)
         drawn.set_yticks(range(len(rows)), [names.get(path, f"path {path}") for path in reversed(rows)])
-        drawn.set_ylim(-0.2, len(rows))
+        # The legend has a row of its own.
+        drawn.set_ylim(-0.2, len(rows) + (0.4 if any(marks.values()) else 0))
         drawn.grid(False, axis="y")
         drawn.set_xlabel("time, s")
         drawn.set_title(f"rate sent; full height: {most:.3g} Mbit/s", loc="left")

@@ -7,6 +7,7 @@ of a scenario use the same seeds (common random numbers), so that differences be
 from __future__ import annotations
 
 import math
+import numbers
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, NamedTuple, Optional, Sequence, Union
@@ -425,7 +426,7 @@ def mean_series(
     """
     frame = results.series(name=name).to_pandas()
     if run is not None:
-        frame = frame[frame["run"].isin([run] if isinstance(run, int) else list(run))]
+        frame = frame[frame["run"].isin([run] if isinstance(run, numbers.Integral) else list(run))]
     frame = senders(frame, name)
     for column, wanted in (("flow", flow), ("path_name" if isinstance(path, str) else "path", path), ("link", link), ("node", node)):
         recorded = list(frame[column].dropna().unique())

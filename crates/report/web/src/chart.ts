@@ -65,6 +65,25 @@ const FILE_SIZE = { width: 900, height: 420 };
 /** Figures of the view that is open. */
 const open = new Set<Figure>();
 
+// On paper all figures are in sight. A page that is printed waits for nothing, so their data is read beforehand.
+addEventListener('beforeprint', () => open.forEach((figure) => figure.show()));
+
+/** Whether the data of figures that are not in sight is being read. */
+let isReading = false;
+
+/** Reads the data of figures that are not in sight, one at a time, while the page has nothing else to do. */
+function readAhead(): void {
+  if (isReading) return;
+  isReading = true;
+  const next = () => {
+    const figure = [...open].find((figure) => !figure.isRead);
+    if (figure) void figure.read().then(soon);
+    else isReading = false;
+  };
+  const soon = () => void ('requestIdleCallback' in window ? requestIdleCallback(next) : setTimeout(next, 100));
+  soon();
+}
+
 export class Figure {
   readonly element: HTMLElement;
   private readonly place: HTMLDivElement;
@@ -74,6 +93,7 @@ export class Figure {
   private queued = false;
   private seen = false;
   private ready = false;
+  private reading: Promise<void> | null = null;
   /** The theme of what is on the screen. */
   private drawnIn: Theme | null = null;
 
@@ -91,18 +111,36 @@ export class Figure {
     this.element = h('figure', { class: 'figure' },
       h('figcaption', {}, h('span', {}, options.title), buttons), this.place, options.note !== undefined && h('p', { class: 'note' }, options.note));
     open.add(this);
+    readAhead();
     // Charts are drawn when they come into sight: a sweep may have a hundred of them.
     const sight = new IntersectionObserver((entries) => {
-      if (!this.seen && entries.some((entry) => entry.isIntersecting)) {
-        this.seen = true;
-        void this.prepare();
-      }
+      if (entries.some((entry) => entry.isIntersecting)) this.show();
     }, { rootMargin: '300px' });
     sight.observe(this.place);
     const size = new ResizeObserver(() => this.resize());
     size.observe(this.place);
     this.stop.push(() => sight.disconnect(), () => size.disconnect(), onTheme(() => this.redraw()),
       this.group.listen((from) => { if (from !== this) this.later(); }));
+  }
+
+  /** Draws the figure, even if it is not in sight. */
+  show(): void {
+    this.seen = true;
+    if (this.ready) {
+      if (!this.chart) this.redraw();
+    } else {
+      void this.read();
+    }
+  }
+
+  get isRead(): boolean {
+    return this.reading !== null;
+  }
+
+  /** Reads what the figure needs, and draws it if it has been in sight. */
+  read(): Promise<void> {
+    this.reading ??= this.prepare();
+    return this.reading;
   }
 
   private async prepare(): Promise<void> {
@@ -114,7 +152,7 @@ export class Figure {
       return;
     }
     this.ready = true;
-    this.redraw();
+    if (this.seen) this.redraw();
   }
 
   private get zooms(): boolean {
@@ -132,7 +170,7 @@ export class Figure {
   }
 
   redraw(): void {
-    if (!this.ready || !this.place.isConnected || this.place.clientWidth === 0) return;
+    if (!this.ready || !this.seen || !this.place.isConnected || this.place.clientWidth === 0) return;
     if (!this.chart) {
       this.chart = echarts.init(this.place, null, { renderer: 'canvas' });
       this.chart.on('datazoom', () => this.zoomed());

@@ -97,6 +97,14 @@ const recorded = [
     await page.waitForTimeout(400);
     assert.equal(await drawing(page, '.figure:nth-of-type(2) canvas'), before[1], 'all is shown again');
   }],
+  ['print', async ({ page, open }) => {
+    await open('series');
+    // Their data is read while the page is idle; those in sight are drawn.
+    await page.waitForTimeout(1500);
+    await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
+    const charts = (await page.$$('.chart')).length;
+    for (let i = 1; i <= charts; i++) assert.ok((await ink(page, `.figure:nth-of-type(${i}) .chart canvas`)) > 500, `figure ${i} is drawn`);
+  }],
   ['drag', async ({ page }) => {
     const chart = await page.$('.chart');
     const box = await chart.boundingBox();
@@ -194,7 +202,7 @@ const live = [
     assert.match(rows.map((row) => row[4]).join(), /\d+ \(.*\d+ transmission/, 'losses with their verdicts');
     assert.equal(await page.$('#tab-scenario'), null);
   }],
-  ...recorded.slice(0, 2),
+  ...recorded.slice(0, 3),
   ['TSNs', async ({ page, open }) => {
     await open('tsn');
     assert.ok((await ink(page)) > 500);

@@ -3,3 +3,4 @@
 mod errors;
 mod hostile;
 mod reference;
+mod same_as_run;

@@ -160,10 +160,13 @@ fn completed(block: &str) -> String {
 fn folder(test: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
     std::fs::create_dir_all(&folder).expect("a folder");
-    let movements = "$node_(3) set X_ 10.0\n$node_(3) set Y_ 20.0\n$ns_ at 2.0 \"$node_(3) setdest 50.0 60.0 1.5\"\n";
+    let movement = |n: u32| {
+        format!("$node_({n}) set X_ 10.0\n$node_({n}) set Y_ 20.0\n$ns_ at 2.0 \"$node_({n}) setdest 50.0 60.0 1.5\"\n")
+    };
+    let movements: String = (0..100).map(movement).collect();
     for (name, content) in [
         ("made-up.trace", "1\n2\n3\n40000\n"),
-        ("walk.ns_movements", movements),
+        ("walk.ns_movements", movements.as_str()),
         ("data.bin", "data"),
     ] {
         std::fs::write(folder.join(name), content).expect("a file");

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use whimbrel_control::{Span, Time};
 
+use crate::text_file::without_comment;
+
 /// Bytes that one opportunity delivers.
 pub const OPPORTUNITY_BYTES: u32 = 1500;
 
@@ -38,25 +40,27 @@ impl fmt::Display for TraceError {
 impl std::error::Error for TraceError {}
 
 impl CapacityTrace {
-    /// Parses one time in milliseconds per line. Empty lines are skipped. Times may repeat but not decrease, and the last one, at
-    /// which the record starts over, must be above zero.
+    /// Parses one time in milliseconds per line. Empty lines and comments (from `#`) are skipped. Times may repeat but not decrease, and
+    /// the last one, at which the record starts over, must be above zero.
     ///
     /// # Errors
-    /// Returns an error for the first invalid line.
+    /// Returns an error for the first invalid line. It does not repeat the line, which may be that of any file.
     pub fn parse(text: &str) -> Result<Self, TraceError> {
         let mut times: Vec<u32> = Vec::new();
         for (i, line) in text.lines().enumerate() {
-            let line_text = line.trim();
+            let line_text = without_comment(line);
             if line_text.is_empty() {
                 continue;
             }
-            let fail = |problem| Err(TraceError { line: i + 1, problem });
-            let Ok(time) = line_text.parse::<u32>() else {
-                let shown: String = line_text.chars().take(40).collect();
-                return fail(format!("\"{shown}\" is not a whole number of milliseconds"));
+            let fail = |problem: &str| {
+                let problem = problem.to_owned();
+                Err(TraceError { line: i + 1, problem })
             };
-            if let Some(before) = times.last().copied().filter(|before| *before > time) {
-                return fail(format!("{time} ms comes after {before} ms"));
+            let Ok(time) = line_text.parse::<u32>() else {
+                return fail("not a whole number of milliseconds");
+            };
+            if times.last().is_some_and(|before| *before > time) {
+                return fail("the time is before that of the line above");
             }
             times.push(time);
         }

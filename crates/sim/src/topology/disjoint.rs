@@ -12,7 +12,9 @@ pub(super) fn paths(topology: &Topology, sender: &[DirectionId], receiver: &[Dir
     let pairs: Vec<_> = sender.iter().copied().zip(receiver.iter().copied()).collect();
     let one_by_one = greedy(topology, &pairs);
     // Radios on a shared medium cannot be separated by a choice of hops.
-    let over_radio = one_by_one.iter().flatten().any(|hop| hop.is_radio_hop());
+    let at_radio = |interface: &DirectionId| interface.radio_address().is_some();
+    let over_radio = one_by_one.iter().flatten().any(|hop| hop.is_radio_hop())
+        || pairs.iter().any(|(from, to)| at_radio(from) || at_radio(to));
     if pairs.len() < 2 || over_radio || shared_links(&one_by_one) == 0 {
         return one_by_one;
     }

@@ -11,11 +11,14 @@ mod unused;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use whimbrel_proto::MAX_ADDRESSES as MOST_OF_SCTP;
+
 use self::access::Access;
 pub(crate) use self::access::{Handoff, access_points};
 pub use self::unused::UnusedLink;
 use crate::config::{
-    AddressStep, ConfigError, FlowConfig, FlowEnd, LinkConfig, MAX_ADDRESSES, MAX_RADIOS, RadioConfig, SimConfig,
+    AddressStep, ConfigError, FlowConfig, FlowEnd, FlowKind, LinkConfig, MAX_ADDRESSES, MAX_RADIOS, RadioConfig,
+    SimConfig,
 };
 pub use crate::ids::{DirectionId, NodeId, RouteId};
 
@@ -194,7 +197,7 @@ impl Topology {
             let receiver = topology.flow_interfaces(config, flow, FlowEnd::Receiver, to, &ends);
             let routes = topology.flow_routes(&mut known, sender, receiver);
             topology
-                .check(flow, &routes)
+                .check(config, flow, &routes)
                 .map_err(|e| e.within(&format!("flow[{f}]")))?;
             topology.flows.push(routes);
         }
@@ -363,8 +366,21 @@ impl Topology {
             .collect()
     }
 
-    fn check(&self, flow: &FlowConfig, routes: &FlowRoutes) -> Result<(), ConfigError> {
-        for (path, node, interfaces) in [("from", &flow.from, &routes.sender), ("to", &flow.to, &routes.receiver)] {
+    fn check(&self, config: &SimConfig, flow: &FlowConfig, routes: &FlowRoutes) -> Result<(), ConfigError> {
+        for (path, end, node, interfaces) in [
+            ("from", FlowEnd::Sender, &flow.from, &routes.sender),
+            ("to", FlowEnd::Receiver, &flow.to, &routes.receiver),
+        ] {
+            let is_there = |interface: &&DirectionId| !flow.comes_later(end, &interface_name(config, **interface));
+            let addresses = interfaces.iter().filter(is_there).count();
+            if flow.kind == FlowKind::Sctp && addresses > MOST_OF_SCTP {
+                let error = ConfigError::new(
+                    format!("{path}_links"),
+                    format!("{addresses} addresses"),
+                    format!("at most {MOST_OF_SCTP} addresses of an SCTP end"),
+                );
+                return Err(error.hint("name the links to use"));
+            }
             if interfaces.is_empty() {
                 return Err(ConfigError::new(
                     path,

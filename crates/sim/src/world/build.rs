@@ -9,7 +9,7 @@ use whimbrel_proto::{AssociationConfig, SharedConfig};
 use super::World;
 use super::first_links::FirstLinks;
 use crate::config::{
-    ConfigError, FlowConfig, FlowEnd, FlowKind, LinkConfig, MobilityConfig, RadioConfig, ResolvedDirection, SimConfig,
+    ConfigError, FlowConfig, FlowEnd, FlowKind, LinkConfig, RadioConfig, ResolvedDirection, SimConfig,
 };
 use crate::engine::{Event, EventQueue};
 use crate::host::{
@@ -103,7 +103,7 @@ impl World {
         outside: &[usize],
     ) -> Result<World, ConfigError> {
         config.validate()?;
-        check_movements(config, resources)?;
+        resources.check(config)?;
         let end = Time::ZERO + config.duration;
         let window = Window {
             from: Time::ZERO + config.measure.from,
@@ -280,24 +280,6 @@ fn way(config: &SimConfig, topology: &mut Topology, directions: &mut [Direction]
         direct: topology.direct.get(direction.index()).copied().unwrap_or(false),
     };
     topology.hops.iter().map(hop).collect()
-}
-
-/// Checks that nodes with a movement file are in it.
-fn check_movements(config: &SimConfig, resources: &Resources) -> Result<(), ConfigError> {
-    for (n, node) in config.node.iter().enumerate() {
-        let Some(MobilityConfig::File { file, node }) = &node.mobility else {
-            continue;
-        };
-        let place = |field: &str| format!("node[{n}].mobility.{field}");
-        let Some(movements) = resources.movements.get(file) else {
-            return Err(ConfigError::new(place("file"), file.display(), "a file that was read"));
-        };
-        if !movements.has(*node) {
-            let allowed = format!("one of the {} nodes of {}", movements.len(), file.display());
-            return Err(ConfigError::new(place("node"), node, allowed));
-        }
-    }
-    Ok(())
 }
 
 /// Returns the start value of a flow's fingerprint: its name, so that flows with equal events differ.

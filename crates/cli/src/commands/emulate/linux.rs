@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::json;
 use whimbrel_control::Span;
 use whimbrel_emu::{Emulator, Limits, UdpAddresses, UdpGate};
-use whimbrel_scenario::Scenario;
+use whimbrel_scenario::{Scenario, visible, visible_json};
 use whimbrel_sim::NoObserver;
 use whimbrel_sim::config::{FlowKind, SimConfig};
 use whimbrel_sim::topology::Topology;
@@ -72,7 +72,11 @@ fn udp(args: &Args, scenario: &Scenario) -> Outcome<u8> {
     let stop = listen()?;
     let name = &config.flow[flow].name;
     if !args.quiet {
-        note(format_args!("emulating {}, flow {name}, seed {seed}", scenario.title));
+        note(format_args!(
+            "emulating {}, flow {}, seed {seed}",
+            visible(&scenario.title),
+            visible(name)
+        ));
         tell_commands(&addresses, config.flow[flow].kind);
     }
     if let Some(path) = &args.ready_file {
@@ -83,10 +87,8 @@ fn udp(args: &Args, scenario: &Scenario) -> Outcome<u8> {
     let done = emulator.run(&stop).map_err(|error| fail(FAILED, error))?;
     let too_slow = done.too_slow(args.late);
     let text = if args.json {
-        format!(
-            "{}\n",
-            report::json(&scenario.title, Some(name), &done, too_slow.as_deref(), None)
-        )
+        let json = report::json(&scenario.title, Some(name), &done, too_slow.as_deref(), None);
+        visible_json(&format!("{json}\n"))
     } else {
         report::text(&done)
     };

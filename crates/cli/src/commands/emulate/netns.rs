@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use whimbrel_emu::netns::{DevicePlan, NetnsError, NetnsGate, NetnsPlan, Programs, Spec, v6};
 use whimbrel_emu::{Emulator, Limits, Report, Start};
 use whimbrel_lab::{Recording, Status, prepare};
-use whimbrel_scenario::Scenario;
+use whimbrel_scenario::{Scenario, visible, visible_json};
 use whimbrel_sim::config::{FlowKind, SimConfig, nearest};
 use whimbrel_sim::{NoObserver, Observer};
 
@@ -189,7 +189,7 @@ fn own_program() -> Outcome<OsString> {
 fn announce(args: &Args, scenario: &Scenario, seed: u64, gate: &NetnsGate) -> Outcome {
     let nodes = || gate.plan().nodes.iter().zip(gate.spaces());
     if !args.quiet {
-        note(format_args!("emulating {}, seed {seed}", scenario.title));
+        note(format_args!("emulating {}, seed {seed}", visible(&scenario.title)));
         for (node, space) in nodes() {
             let devices = node.devices.iter().map(|device| {
                 let addresses: Vec<_> = addresses(device).iter().map(IpAddr::to_string).collect();
@@ -197,7 +197,7 @@ fn announce(args: &Args, scenario: &Scenario, seed: u64, gate: &NetnsGate) -> Ou
             });
             note(format_args!(
                 "  {}: {}",
-                node.name,
+                visible(&node.name),
                 devices.collect::<Vec<_>>().join(", ")
             ));
             if args.at.is_none() && args.shell.is_none() && args.run.is_empty() {
@@ -270,7 +270,7 @@ fn give_out(
             .map_err(|error| fail(FAILED, error))?;
     }
     if args.json {
-        print_if_read(&format!("{json}\n"))?;
+        print_if_read(&visible_json(&format!("{json}\n")))?;
     } else if !args.quiet {
         note(report::text(done).trim_end());
     }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use whimbrel_control::Span;
 use whimbrel_emu::Report;
+use whimbrel_scenario::visible;
 use whimbrel_sim::{DropCounts, LinkResult};
 
 pub(super) fn text(report: &Report) -> String {
@@ -87,9 +88,9 @@ fn row(link: &LinkResult) -> [String; 9] {
         .map(|(cause, n)| format!("{n} {}", cause.name()))
         .collect();
     [
-        link.name.clone(),
-        link.from.clone(),
-        link.to.clone(),
+        visible(&link.name),
+        visible(&link.from),
+        visible(&link.to),
         link.packets.to_string(),
         link.bytes.to_string(),
         format!("{:.1} %", link.utilisation * 100.0),

@@ -1,7 +1,7 @@
 /** Paths over time: what each one carried, what was judged on it, and what changed and why. */
 import { axis, Figure, legend, tooltip, type Option } from '../chart';
 import type { Numbers } from '../columns';
-import { choice, escaped, h, number, plain, seconds } from '../dom';
+import { choice, count, escaped, h, number, plain, seconds } from '../dom';
 import { lowerBound } from '../downsample';
 import { runOf, type Run } from '../run';
 import { meanings, type Theme } from '../theme';
@@ -17,8 +17,9 @@ const LANE_HEIGHT = 170;
 const MOST_CHANGES = 300;
 
 async function load(run: Run) {
-  const [sent, judged, changes, drops, lost] = await Promise.all([run.events('sent'), run.events('judged'), run.events('changes'), run.events('drops'), run.events('lost')]);
-  return { sent, judged, changes, drops, lost };
+  const [sent, judged, changes, drops, lost, packets] = await Promise.all(
+    [run.events('sent'), run.events('judged'), run.events('changes'), run.events('drops'), run.events('lost'), run.events('packets')]);
+  return { sent, judged, changes, drops, lost, packets };
 }
 
 export async function pathsView(place: HTMLElement, recorded: Recorded): Promise<void> {
@@ -53,12 +54,14 @@ export async function pathsView(place: HTMLElement, recorded: Recorded): Promise
 interface Change { at: number; path: number; what: string; value: string; why: string }
 
 /** What changed at the sender, each with what happened on the path just before. */
-function changesOf(run: Run, { changes, judged, lost, drops }: Awaited<ReturnType<typeof load>>, flow: Flow): Change[] {
+function changesOf(run: Run, { changes, judged, lost, drops, packets }: Awaited<ReturnType<typeof load>>, flow: Flow): Change[] {
   const { words } = run;
   const own = (list: { flow: Numbers; node: Numbers; t: Numbers }) => Array.from(list.t.keys()).filter((i) => list.flow[i] === flow.flow && list.node[i] === flow.from);
   const verdicts = own(judged);
   const losses = own(lost);
   const found: Change[] = [];
+  const pathOf = new Map<number, number>();
+  for (let i = 0; i < packets.t.length; i++) if (packets.drop[i]! > 0) pathOf.set(packets.drop[i]! - 1, packets.path[i]!);
   const expiries = new Map<number, number>();
   let last = new Map<number, number>();
   for (const i of own(changes)) {
@@ -71,8 +74,10 @@ function changesOf(run: Run, { changes, judged, lost, drops }: Awaited<ReturnTyp
       const n = (expiries.get(path) ?? 0) + 1;
       expiries.set(path, n);
       const since = last.get(path) ?? 0;
-      const gone = Array.from(drops.t.keys()).filter((d) => drops.flow[d] === flow.flow && drops.forward[d] === 1 && drops.t[d]! > since && drops.t[d]! <= at);
-      if (!run.recorded.live) why = gone.length > 0 ? `the network dropped ${gone.length} packets since ${seconds(since)}: ${causes(gone.map((d) => words[drops.cause[d]!] ?? ''))}` : 'the network dropped nothing of the flow since';
+      // What is sent because of a change is dropped after it, possibly at the same time.
+      const ofPath = (d: number) => path < 0 || (pathOf.get(d) ?? path) === path;
+      const gone = Array.from(drops.t.keys()).filter((d) => drops.flow[d] === flow.flow && drops.forward[d] === 1 && ofPath(d) && drops.t[d]! >= since && drops.t[d]! < at);
+      if (!run.recorded.live) why = gone.length > 0 ? `the network dropped ${count(gone.length, 'packet')} since ${seconds(since)}: ${causes(gone.map((d) => words[drops.cause[d]!] ?? ''))}` : `the network dropped nothing of the flow on this path since ${seconds(since)}`;
     } else if (what === 'mode_updated') {
       const here = verdicts.filter((v) => judged.path[v] === path && judged.t[v] === at);
       why = here.length > 0 ? `${here.length} ${here.length === 1 ? 'loss' : 'losses'} judged ${plain(words[judged.verdict[here[0]!]!] ?? '')} by ${plain(words[judged.signal[here[0]!]!] ?? '')}` : 'what was lost is acknowledged';

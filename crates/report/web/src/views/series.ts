@@ -29,7 +29,8 @@ const SHORT: Record<string, string> = {
 };
 /** Lines of a panel that are shown at first, at most; the legend has the others. */
 const MOST_LINES = 8;
-const ALL = 'all';
+/** A choice that is no name. */
+const ALL = -1;
 /** Values that most runs do not have. */
 const COUNTS = /^(judged_|loss_share)/;
 
@@ -43,8 +44,8 @@ export async function seriesView(place: HTMLElement, recorded: Recorded): Promis
   const lines = recorded.series ?? [];
   const flows = [...new Set(lines.flatMap((line) => line.flow ?? []))];
   const links = [...new Set(lines.flatMap((line) => line.link ?? []))];
-  let flow = flows.length > 1 ? flows[0]! : ALL;
-  let link = links.length > 12 ? links[0]! : ALL;
+  let flow: string | typeof ALL = flows.length > 1 ? flows[0]! : ALL;
+  let link: string | typeof ALL = links.length > 12 ? links[0]! : ALL;
   let bothEnds = false;
   const body = h('div', {});
   const figures: Figure[] = [];
@@ -71,13 +72,19 @@ export async function seriesView(place: HTMLElement, recorded: Recorded): Promis
     body.replaceChildren(...drawn);
   };
   const controls = h('div', { class: 'controls' });
-  if (flows.length > 1) controls.append(choice('Flow', [ALL, ...flows].map((name) => ({ value: name, text: name })), flow, (name) => { flow = name; redraw(); }));
-  if (links.length > 1) controls.append(choice('Link', [ALL, ...links].map((name) => ({ value: name, text: name })), link, (name) => { link = name; redraw(); }));
+  if (flows.length > 1) controls.append(choice('Flow', named(flows), flow, (name) => { flow = name; redraw(); }));
+  if (links.length > 1) controls.append(choice('Link', named(links), link, (name) => { link = name; redraw(); }));
   if (lines.some((line) => line.side === 'receiver' && line.name !== 'goodput_mbps')) controls.append(tick('receivers\' paths too', bothEnds, (on) => { bothEnds = on; redraw(); }));
   const taken = recorded.live ? ', taken at every change. Data counts when it is acknowledged' : '';
   place.append(controls, body, h('p', { class: 'note' },
     `${recorded.samples.toLocaleString('en')} samples${taken}. All panels zoom together: drag the bar below a panel, drag a panel, pinch, turn the wheel with Ctrl, or use the keys + - ← → 0. Of each pixel column the smallest and the largest value are drawn, so that no peak is lost.`));
   redraw();
+}
+
+/** All, and each of these names. */
+function named(names: string[]): { value: string | typeof ALL; text: string }[] {
+  const text = names.includes('all') ? 'all of them' : 'all';
+  return [{ value: ALL, text }, ...names.map((name) => ({ value: name, text: name }))];
 }
 
 /** What a line is called in the legend of its panel. */
@@ -94,17 +101,22 @@ function nameOf(line: Line, panel: Panel, all: Line[]): string {
 
 function draw(curves: Curve[], panel: Panel, all: Line[], theme: Theme, width: number, window: [number, number], range: [number, number], steps: boolean): Option {
   const names = curves.map(({ line }) => nameOf(line, panel, all));
-  // A colour for each path or link, a dash for each value of it.
+  // A colour for each path or link, a dash for each value of it. Dashes of lines that go up and down in every pixel cannot be seen, and take
+  // long to draw: then each value of a path has a colour of its own.
   const subjects = [...new Set(curves.map(({ line }) => subject(line)))];
   const pixels = Math.max(100, width - 90);
-  const series = curves.map(({ line, t, v, extremes }, i) => {
-    const data = thinned(t, v, extremes, window[0], window[1], pixels);
-    // Dashes of lines that go up and down in every pixel cannot be seen, and take long to draw.
+  const points = curves.map(({ t, v, extremes }) => thinned(t, v, extremes, window[0], window[1], pixels));
+  const anyDense = panel.names.length > 1 && points.some((data) => data.length > pixels);
+  const values = panel.names.filter((name) => curves.some(({ line }) => line.name === name));
+  const series = curves.map(({ line }, i) => {
+    const data = points[i]!;
     const dense = data.length > pixels;
+    const place = subjects.indexOf(subject(line));
+    const colour = anyDense ? place * values.length + values.indexOf(line.name) : place;
     const dash = DASHES[(panel.names.length > 1 ? panel.names.indexOf(line.name) : subjects.indexOf(subject(line))) % DASHES.length];
     return {
       // The values of a live transfer are those after a change.
-      type: 'line', name: names[i], symbol: 'none', data, step: steps ? 'end' : false, color: theme.colours[subjects.indexOf(subject(line)) % theme.colours.length],
+      type: 'line', name: names[i], symbol: 'none', data, step: steps ? 'end' : false, color: theme.colours[colour % theme.colours.length],
       lineStyle: { width: dense ? 1 : 1.4, type: dense ? 'solid' : dash, join: 'bevel' }, emphasis: { disabled: true }, animation: false,
     };
   });
