@@ -47,6 +47,8 @@ pub struct RttEstimator {
     rttvar: Span,
     rto: Span,
     min_rtt: Span,
+    /// Only short packets have been measured.
+    is_short: bool,
 }
 
 impl RttEstimator {
@@ -58,13 +60,32 @@ impl RttEstimator {
             rto: config.initial,
             config,
             min_rtt: Span::MAX,
+            is_short: false,
         }
     }
 
     /// Records a measurement. Ends any back-off: the RTO is computed from the estimates again.
     pub fn on_sample(&mut self, rtt: Span) {
         let rtt = rtt.max(GRANULARITY);
+        if core::mem::take(&mut self.is_short) {
+            self.min_rtt = rtt;
+        }
         self.min_rtt = self.min_rtt.min(rtt);
+        self.update(rtt);
+    }
+
+    /// Records a measurement with a short packet, such as a HEARTBEAT. It takes less time on a slow link than a packet with data, and would
+    /// be mistaken for the time without a queue: it counts as the shortest round-trip time only until a packet with data is measured.
+    pub fn on_short_sample(&mut self, rtt: Span) {
+        let rtt = rtt.max(GRANULARITY);
+        if self.is_short || self.min_rtt == Span::MAX {
+            self.is_short = true;
+            self.min_rtt = self.min_rtt.min(rtt);
+        }
+        self.update(rtt);
+    }
+
+    fn update(&mut self, rtt: Span) {
         if self.srtt.is_zero() {
             // Rule C2
             self.srtt = rtt;
@@ -130,6 +151,19 @@ mod tests {
             min: ms(10),
             ..RttConfig::default()
         }))
+    }
+
+    #[test]
+    fn a_short_packet_gives_the_shortest_time_until_data_is_measured() {
+        let mut rtt = estimator();
+        rtt.on_short_sample(ms(46));
+        rtt.on_short_sample(ms(47));
+        assert_eq!((rtt.min_rtt(), rtt.srtt().is_some()), (Some(ms(46)), true));
+        rtt.on_sample(ms(53));
+        assert_eq!(rtt.min_rtt(), Some(ms(53)));
+        rtt.on_short_sample(ms(46));
+        rtt.on_sample(ms(55));
+        assert_eq!(rtt.min_rtt(), Some(ms(53)));
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod path_policy;
 mod ping;
 mod pings;
 mod port_change;
+mod port_changes;
 mod probes;
 mod probing;
 mod ranges;
@@ -128,7 +129,7 @@ pub struct Association {
     timers: Timers,
     outgoing: OutgoingQueue,
     /// Present only while another UDP port of the peer is being verified.
-    port_changes: Option<Box<port_change::PortChanges>>,
+    port_changes: Option<Box<port_changes::PortChanges>>,
     user: User,
 }
 

@@ -416,7 +416,7 @@ impl Association {
         path.unanswered.on_heartbeat_acked(data_waits);
         let counts_for_data = !path.unanswered.is_doubted();
         if let Some(rtt) = rtt.filter(|_| counts_for_data) {
-            self.on_rtt_sample(ctx, index, rtt);
+            self.on_heartbeat_rtt(ctx, index, rtt);
         }
         self.paths[index].heartbeat.timer = self.next_heartbeat(index, ctx.now, random);
         if counts_for_data {

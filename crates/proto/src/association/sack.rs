@@ -393,10 +393,20 @@ impl Association {
 
     // [9260:6.3.1-1, 6.3.1-2]
     pub(super) fn on_rtt_sample(&mut self, ctx: &mut Context<'_>, index: PathId, sample: Span) {
+        self.paths[index].rtt.on_sample(sample);
+        self.after_rtt_sample(ctx, index, sample);
+    }
+
+    /// Takes in a round-trip time that was measured by a HEARTBEAT, which is short.
+    pub(super) fn on_heartbeat_rtt(&mut self, ctx: &mut Context<'_>, index: PathId, sample: Span) {
+        self.paths[index].rtt.on_short_sample(sample);
+        self.after_rtt_sample(ctx, index, sample);
+    }
+
+    fn after_rtt_sample(&mut self, ctx: &mut Context<'_>, index: PathId, sample: Span) {
         let path = &mut self.paths[index];
         path.timed = None;
         path.sampled_at = ctx.now;
-        path.rtt.on_sample(sample);
         // RFC 9260 §8.3: the heartbeat period follows the RTO, also when it decreases.
         path.heartbeat
             .on_rto(ctx.now, self.config.path_hb_interval, path.rtt.rto());

@@ -261,7 +261,7 @@ fn multipath_is_no_worse_than_the_better_path() {
     if let Ok(part) = std::env::var("WHIMBREL_SHARING_COUPLING") {
         sctp.coupling = Some(CouplingSpec::by_name(&part).expect("it is registered"));
     }
-    try_pairs(&sctp, 0..PAIRS, WHOLE, 1);
+    try_pairs(&sctp, 0..PAIRS, WHOLE, 8);
 }
 
 #[test]

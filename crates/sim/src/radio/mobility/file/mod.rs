@@ -1,41 +1,12 @@
 //! Movements from files: ns-2 scripts as written by `setdest`, and BonnMotion waypoints.
 
+mod movements;
 mod script;
 mod waypoints;
 
-use core::fmt;
-use std::collections::BTreeMap;
+pub use movements::{MovementError, Movements};
 
-use whimbrel_control::{Span, Time};
-
-use super::{Leg, Point};
 use crate::text_file::without_comment;
-
-/// The movements of all nodes in a file.
-#[derive(Debug, Default)]
-pub struct Movements {
-    /// The legs of each node, ordered by time.
-    pub(super) nodes: BTreeMap<u32, Vec<Leg>>,
-    /// The highest speed, m/s.
-    pub(super) top_speed: f64,
-}
-
-/// Why a file has no valid movements.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MovementError {
-    /// The line, from 1.
-    pub line: usize,
-    /// The reason.
-    pub what: String,
-}
-
-impl fmt::Display for MovementError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.what)
-    }
-}
-
-impl std::error::Error for MovementError {}
 
 impl Movements {
     /// Parses a file in either format: waypoints if its first word is a number, otherwise a script. Comments begin with `#`.
@@ -52,57 +23,12 @@ impl Movements {
         };
         movements.map(Movements::complete)
     }
-
-    /// Returns the number of nodes in the file.
-    pub fn len(&self) -> usize {
-        self.nodes.len()
-    }
-
-    /// Returns whether the file has no nodes.
-    pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
-    }
-
-    /// Returns whether the file has movements of this node.
-    pub fn has(&self, node: u32) -> bool {
-        self.nodes.contains_key(&node)
-    }
-
-    fn complete(mut self) -> Self {
-        for leg in self.nodes.values().flatten() {
-            let speed = libm::sqrt(leg.velocity.distance_squared(Point::default()));
-            self.top_speed = self.top_speed.max(speed);
-        }
-        self
-    }
-}
-
-/// Why heights are refused.
-const HEIGHTS: &str =
-    "the nodes have different heights, and movements are in a plane: the third coordinate must be the same everywhere";
-
-fn fail(line: usize, what: &str) -> MovementError {
-    let what = what.to_owned();
-    MovementError { line, what }
-}
-
-fn number(word: &str, line: usize) -> Result<f64, MovementError> {
-    match word.parse::<f64>() {
-        Ok(number) if number.is_finite() && number.abs() <= 1e9 => Ok(number),
-        _ => Err(fail(line, "a number from -1e9 to 1e9 expected")),
-    }
-}
-
-fn time(word: &str, line: usize) -> Result<Time, MovementError> {
-    let seconds = number(word, line)?;
-    if seconds < 0.0 {
-        return Err(fail(line, "a time before 0 s"));
-    }
-    Ok(Time::ZERO + Span::from_secs_f64(seconds))
 }
 
 #[cfg(test)]
 mod tests {
+    use whimbrel_control::{Span, Time};
+
     use super::*;
 
     fn at(movements: &Movements, node: u32, seconds: f64) -> (f64, f64) {

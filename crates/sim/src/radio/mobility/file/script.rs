@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use whimbrel_control::Time;
 
-use super::{Leg, MovementError, Movements, Point, fail, number, time};
+use super::movements::{HEIGHTS, MovementError, Movements, fail, number, time};
+use crate::radio::mobility::{Leg, Point};
 use crate::text_file::without_comment;
 
 /// The commands of a script; there are no others.
@@ -129,7 +130,7 @@ impl Script {
     fn coordinate(&mut self, axis: Axis, value: &str, line: usize) -> Result<f64, MovementError> {
         let value = number(value, line)?;
         if matches!(axis, Axis::Z) && *self.height.get_or_insert(value) != value {
-            return Err(fail(line, super::HEIGHTS));
+            return Err(fail(line, HEIGHTS));
         }
         Ok(value)
     }

@@ -1,6 +1,7 @@
 //! Waypoints of BonnMotion: a line for each node, with time, x and y of each waypoint, and its height in three dimensions.
 
-use super::{HEIGHTS, Leg, MovementError, Movements, Point, fail, number, time};
+use super::movements::{HEIGHTS, MovementError, Movements, fail, number, time};
+use crate::radio::mobility::{Leg, Point};
 use crate::text_file::without_comment;
 use whimbrel_control::Time;
 
