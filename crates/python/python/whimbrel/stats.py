@@ -426,7 +426,9 @@ def mean_series(
     """
     frame = results.series(name=name).to_pandas()
     if run is not None:
-        frame = frame[frame["run"].isin(list(run) if isinstance(run, Sequence) else [run])]
+        # Integers of NumPy and arrays as well.
+        wanted_runs: Any = run
+        frame = frame[frame["run"].isin([run] if isinstance(run, numbers.Integral) else list(wanted_runs))]
     frame = senders(frame, name)
     for column, wanted in (("flow", flow), ("path_name" if isinstance(path, str) else "path", path), ("link", link), ("node", node)):
         recorded = list(frame[column].dropna().unique())
