@@ -1,6 +1,6 @@
 //! Addresses of packets, and the data that a driver passes with them.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::ids::{AssocId, PathId};
 
@@ -15,6 +15,25 @@ pub(crate) fn is_unicast(ip: IpAddr) -> bool {
     !ip.is_unspecified() && !ip.is_multicast() && !is_broadcast
 }
 
+/// Returns whether the address is reserved, or an IPv6 address that a translator may turn into an IPv4 address of this host: networks 0/8 and
+/// 240/4 (RFC 6890), and loopback addresses embedded by RFC 4291 §2.5.5, RFC 2765, RFC 6052 or RFC 3056.
+fn is_reserved(ip: IpAddr) -> bool {
+    let is_special = |ip: Ipv4Addr| ip.is_loopback() || ip.octets()[0] == 0 || ip.octets()[0] >= 240;
+    match ip {
+        IpAddr::V4(ip) => ip.octets()[0] == 0 || ip.octets()[0] >= 240,
+        IpAddr::V6(ip) => {
+            let segments = ip.segments();
+            let embedded = |at: usize| Ipv4Addr::from(u32::from(segments[at]) << 16 | u32::from(segments[at + 1]));
+            match segments {
+                [0, 0, 0, 0, 0, 0, ..] => !ip.is_loopback(),
+                [0, 0, 0, 0, 0xffff, 0, ..] | [0x64, 0xff9b, 0, 0, 0, 0, ..] => is_special(embedded(6)),
+                [0x2002, ..] => is_special(embedded(1)),
+                _ => false,
+            }
+        }
+    }
+}
+
 fn is_link_local(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => ip.is_link_local(),
@@ -26,7 +45,7 @@ fn is_link_local(ip: IpAddr) -> bool {
 /// source (RFC 6951 §5.4), and as a link-local address its interface. An IPv4-mapped IPv6 address (RFC 4291 §2.5.5.2) is converted to IPv4.
 ///
 /// RFC 9260 has no scopes. Without a rule, a peer could list addresses that mean another host here than there, and so make this host send
-/// to itself: loopback addresses are taken from loopback addresses only, link-local ones from link-local ones, and those of this host, `own`,
+/// to itself: reserved addresses are not taken, loopback ones from loopback addresses only, link-local ones from link-local ones, and those of this host, `own`,
 /// only from this host, and not with the port of this endpoint.
 pub(crate) fn listed_address(ip: IpAddr, source: TransportAddr, own: &[TransportAddr]) -> Option<TransportAddr> {
     let (ip, from) = (ip.to_canonical(), source.ip().to_canonical());
@@ -41,6 +60,7 @@ pub(crate) fn listed_address(ip: IpAddr, source: TransportAddr, own: &[Transport
         .iter()
         .any(|own| own.ip().to_canonical() == ip && own.port() == addr.port());
     let is_usable = is_unicast(ip)
+        && !is_reserved(ip)
         && (!ip.is_loopback() || from.is_loopback())
         && (!is_link_local(ip) || is_link_local(from))
         && (!is_own(ip) || (is_own(from) || from.is_loopback()) && !is_ours);
@@ -128,6 +148,14 @@ mod tests {
             ("224.0.0.1", ""),
             ("ff02::1", ""),
             ("255.255.255.255", ""),
+            ("0.1.2.3", ""),
+            ("240.0.0.1", ""),
+            ("::127.0.0.1", ""),
+            ("::ffff:0:127.0.0.1", ""),
+            ("64:ff9b::7f00:1", ""),
+            ("2002:7f00:1::1", ""),
+            ("64:ff9b::cb00:7106", "[64:ff9b::cb00:7106]:40000"),
+            ("2002:cb00:7106::1", "[2002:cb00:7106::1]:40000"),
         ] {
             assert_eq!(listed(ip, far), expected, "{ip}");
         }

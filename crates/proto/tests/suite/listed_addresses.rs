@@ -7,7 +7,9 @@ use whimbrel_proto::{AssociationConfig, Discard};
 use whimbrel_wire::{Chunk, ChunkType, Parameter};
 
 /// Loopback, link-local, B's own address, and two that nobody can have; the last address is the peer's.
-const LISTED: [[u8; 4]; 7] = [
+const LISTED: [[u8; 4]; 9] = [
+    [0, 1, 2, 3],
+    [240, 0, 0, 1],
     [127, 0, 0, 1],
     [127, 3, 2, 1],
     [169, 254, 169, 254],
@@ -72,7 +74,10 @@ fn init_ack_cannot_direct_the_client_to_itself() {
 
 #[test]
 fn asconf_cannot_add_addresses_of_the_receiver() {
-    for (ip, accepted) in LISTED.into_iter().zip([false, false, false, false, false, false, true]) {
+    for (ip, accepted) in LISTED
+        .into_iter()
+        .zip([false, false, false, false, false, false, false, false, true])
+    {
         let (mut net, _, b) = established(1);
         let mut attacker = Attacker::new(&net);
         drop_packets_of(&mut net, Host::B);
