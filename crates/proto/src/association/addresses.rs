@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use whimbrel_wire::cause_code;
 
-use super::handshake::pair_address;
+use super::pairing::{candidates, pair_address};
 use super::{Association, Context, Outgoing};
 use crate::address::listed_address;
 use crate::config::{MAX_ADDRESSES, NEVER};
@@ -258,11 +258,8 @@ impl Association {
         } else {
             let in_use: Vec<_> = self.paths.iter().filter(|path| !path.removed).collect();
             let free =
-                self.ends.local_addrs.iter().find(|local| {
-                    local.is_ipv4() == remote.is_ipv4() && in_use.iter().all(|path| path.local != **local)
-                });
-            free.copied()
-                .or_else(|| pair_address(&self.ends.local_addrs, &[], remote))
+                candidates(&self.ends.local_addrs, remote).find(|local| in_use.iter().all(|path| path.local != *local));
+            free.or_else(|| pair_address(&self.ends.local_addrs, &[], remote))
         };
         let local = local.ok_or(cause_code::UNRESOLVABLE_ADDRESS)?;
         if known.len() >= MAX_ADDRESSES {

@@ -5,6 +5,7 @@ use whimbrel_control::{Span, Time};
 use whimbrel_wire::{CHUNK_HEADER_LEN, Chunk, Init, PacketView, Parameter, Parameters, Tsn, TypeList};
 
 use super::packet::Packet;
+use super::pairing::pair_address;
 use super::{Agreement, Association, AuthAgreement, Context, Identity, Outgoing, Scratch, State, extra_pairs};
 use crate::config::NEVER;
 use crate::endpoint::{Cookie, MIN_RWND, PeerInit, Refusal, Reply, ReplyChunk, missing_cookie};
@@ -632,21 +633,6 @@ impl Association {
     }
 }
 
-/// Selects the local address for a peer address: preferably an unused one, so that paths are disjoint (RFC 9260
-/// §6.4.1).
-// [9260:6.4.1-2]
-pub(super) fn pair_address(locals: &[TransportAddr], paths: &[Path], remote: TransportAddr) -> Option<TransportAddr> {
-    // A packet from a loopback address reaches no other host, nor does one to it.
-    let is_possible = |local: &&TransportAddr| local.ip().is_loopback() == remote.ip().is_loopback();
-    let same_version = || locals.iter().filter(|local| local.is_ipv4() == remote.is_ipv4());
-    same_version()
-        .filter(is_possible)
-        .find(|local| paths.iter().all(|path| path.local != **local))
-        .or_else(|| same_version().find(is_possible))
-        .or_else(|| same_version().next())
-        .copied()
-}
-
 // [9260:3.3.2.1.5-1]
 fn supported_types(locals: &[TransportAddr]) -> TypeList<'static> {
     match (locals.iter().any(|a| a.is_ipv4()), locals.iter().any(|a| a.is_ipv6())) {
@@ -664,24 +650,5 @@ pub(crate) fn random_tag(random: &mut dyn Rng) -> u32 {
         if tag != 0 {
             return tag;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_local_loopback_address_is_not_paired_with_another_host() {
-        let addr = |text: &str| text.parse::<TransportAddr>().unwrap();
-        let locals = ["127.0.0.1:9899", "192.0.2.1:9899"].map(addr);
-        let pair = |remote: &str| pair_address(&locals, &[], addr(remote));
-        assert_eq!(pair("203.0.113.5:9899"), Some(locals[1]));
-        assert_eq!(pair("127.0.0.2:9899"), Some(locals[0]));
-        // Without another one, as before: a host may reach its own addresses from loopback.
-        assert_eq!(
-            pair_address(&locals[..1], &[], addr("192.0.2.1:40000")),
-            Some(locals[0])
-        );
     }
 }

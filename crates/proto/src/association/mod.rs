@@ -61,7 +61,7 @@ pub(crate) use keys::{
     AuthAgreement, KeyVector, RANDOM_LEN, Signer, answer_signer, check_cookie_echo, emit_parameters, fresh_random,
 };
 pub(crate) use outgoing::{Outgoing, OutgoingQueue};
-pub(crate) use pairing::extra_pairs;
+pub(crate) use pairing::{candidates, extra_pairs};
 pub use ping::MAX_PINGS;
 pub use state::State;
 pub use stats::AssociationStats;

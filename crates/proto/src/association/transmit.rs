@@ -501,7 +501,9 @@ impl Association {
         if may_add_new && self.push_new(ctx, packet) {
             if self.agreed.ecn.in_use && !pushed && !self.sender.probe.in_flight {
                 packet.ecn = self.capable_codepoint(path);
-                self.paths[path].unanswered.on_ect_sent();
+                if packet.ecn != Ecn::NotEct {
+                    self.paths[path].unanswered.on_ect_sent();
+                }
             }
             pushed = true;
             self.paths[path].burst_left -= 1;

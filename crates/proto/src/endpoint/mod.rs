@@ -33,7 +33,7 @@ pub(crate) use reply::{Replies, Reply, ReplyChunk};
 use table::Table;
 
 use crate::address::{Ecn, PacketMeta, Transmit, TransportAddr};
-use crate::association::{Association, BufferPool, Context, Identity, Scratch, State, extra_pairs};
+use crate::association::{Association, BufferPool, Context, Identity, Scratch, State, candidates, extra_pairs};
 use crate::config::{AssociationConfig, EndpointConfig, MAX_ADDRESSES, Resolved};
 use crate::error::{AddressError, ConfigError, ConnectError, Discard, SendError};
 use crate::event::Event;
@@ -216,16 +216,12 @@ impl Endpoint {
             if peer[..index].contains(&remote) {
                 continue;
             }
-            let same_version = || {
-                self.local_addrs
-                    .iter()
-                    .filter(|local| local.is_ipv4() == remote.is_ipv4())
-            };
-            let count = same_version().count();
-            let local = same_version()
+            let mut candidates = candidates(&self.local_addrs, remote);
+            let count = candidates.clone().count();
+            let local = candidates
                 .nth(index % count.max(1))
                 .ok_or(ConnectError::NoLocalAddress(remote))?;
-            pairs.push((*local, remote));
+            pairs.push((local, remote));
         }
         if config.path_per_local_address {
             pairs.extend(extra_pairs(&self.local_addrs, &pairs));

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 
 use whimbrel_control::Span;
 
-use super::super::{Association, Context};
+use super::super::{Association, Context, candidates};
 use super::request::Request;
 use crate::config::NEVER;
 use crate::event::Event;
@@ -82,8 +82,7 @@ impl Association {
                 continue;
             }
             let remote = path.remote;
-            let same_version = |addr: &&TransportAddr| addr.is_ipv4() == remote.is_ipv4();
-            let other = self.ends.local_addrs.iter().find(same_version).copied();
+            let other = candidates(&self.ends.local_addrs, remote).next();
             let is_double = self.paths.iter().filter(|path| path.remote == remote).count() > 1;
             match other {
                 Some(other) if !is_double => self.paths[index].local = other,
