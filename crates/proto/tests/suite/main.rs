@@ -10,6 +10,7 @@ mod counters;
 mod echoes;
 mod ecn;
 mod endings;
+mod eviction;
 mod handshake;
 mod handshake_cookies;
 mod handshake_parameters;
