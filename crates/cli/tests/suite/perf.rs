@@ -318,7 +318,8 @@ fn wrong_use_and_missing_servers_have_exit_codes() {
     }
 }
 
-/// Forwards datagrams to an address and back, from another port each time that `period` is over. Returns where.
+/// Forwards datagrams to an address and back, from another port for the first packet that comes after each `period`. Returns where. If nothing
+/// came after the change, the peer could not know of it.
 fn rebinding_relay(to: std::net::SocketAddr, period: Duration) -> std::net::SocketAddr {
     use std::net::UdpSocket;
     let socket = move || {
@@ -332,13 +333,13 @@ fn rebinding_relay(to: std::net::SocketAddr, period: Duration) -> std::net::Sock
         let (mut inside, mut since, mut client) = (socket(), std::time::Instant::now(), None);
         let mut buffer = [0; 65_536];
         loop {
-            if since.elapsed() >= period {
-                (inside, since) = (socket(), std::time::Instant::now());
-            }
             let mut idle = true;
             for _ in 0..64 {
                 if let Ok((len, source)) = outside.recv_from(&mut buffer) {
                     (client, idle) = (Some(source), false);
+                    if since.elapsed() >= period {
+                        (inside, since) = (socket(), std::time::Instant::now());
+                    }
                     let _ = inside.send_to(&buffer[..len], to);
                 }
                 if let (Ok((len, _)), Some(client)) = (inside.recv_from(&mut buffer), client) {

@@ -106,6 +106,12 @@ impl RttEstimator {
         self.rto = (self.rto * 2).min(self.config.max);
     }
 
+    /// Ends the back-off without a measurement: the timeouts are known to say nothing about what is sent from now on.
+    pub fn end_back_off(&mut self) {
+        let rto = self.computed().unwrap_or(self.config.initial);
+        self.rto = rto.clamp(self.config.min, self.config.max);
+    }
+
     /// Returns the RTO of the latest measurement, before its bounds and any back-off, or `None` before the first
     /// measurement.
     pub fn computed(&self) -> Option<Span> {
@@ -208,6 +214,14 @@ mod tests {
         assert_eq!(rtt.computed(), Some(ms(300)), "knows of no back-off");
         rtt.on_sample(ms(100));
         assert_eq!(rtt.rto(), Span::from_micros(250_000));
+        rtt.back_off();
+        rtt.end_back_off();
+        assert_eq!(rtt.rto(), Span::from_micros(250_000));
+        let mut new = estimator();
+        let initial = new.rto();
+        new.back_off();
+        new.end_back_off();
+        assert_eq!(new.rto(), initial, "nothing measured");
     }
 
     #[test]

@@ -110,14 +110,16 @@ impl Association {
         nonce: u64,
     ) -> Result<(), Discard> {
         let changes = self.port_changes.as_mut().ok_or(Discard::Unexpected)?;
-        match changes.on_answer(nonce, meta.remote).ok_or(Discard::Unexpected)? {
+        let answer = changes.on_answer(ctx.now, nonce, meta.remote);
+        match answer.ok_or(Discard::Unexpected)? {
             PortAnswer::Old(path) => self.path_answered(ctx, path),
-            PortAnswer::New(path) if self.paths[path].state != PathState::Active => {
-                // The old port has been asked before.
-                changes.decide(ctx.now, path);
+            PortAnswer::New(path) => {
+                if self.paths[path].state != PathState::Active {
+                    // The old port has been asked before.
+                    changes.decide(ctx.now, path);
+                }
                 self.on_port_timer(ctx);
             }
-            PortAnswer::New(_) => {}
         }
         Ok(())
     }
@@ -128,7 +130,7 @@ impl Association {
         if path.removed || path.remote != change.old {
             return;
         }
-        path.remote = change.new;
+        path.move_to_port(ctx.now, change.new);
         if path.state != PathState::Active {
             // Its HEARTBEATs went to the old port.
             path.heartbeat.pending = None;

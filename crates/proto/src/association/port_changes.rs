@@ -9,6 +9,10 @@ use crate::{PathId, TransportAddr};
 /// How often each port is asked, so that a single loss decides nothing.
 const ROUNDS: u32 = 2;
 
+/// How often each port is asked if neither answers, with twice the time from round to round. A peer that only receives has nothing to send
+/// but answers, so no packet of its own starts the verification again before its next HEARTBEAT.
+const MOST_ROUNDS: u32 = 8;
+
 /// A path whose peer may have another UDP port.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PortChange {
@@ -21,6 +25,8 @@ pub(super) struct PortChange {
 #[derive(Debug)]
 struct Verification {
     change: PortChange,
+    /// The last port from which a packet has come since, if it is another.
+    next: Option<TransportAddr>,
     /// Of the HEARTBEATs to the old and the new port.
     nonces: [u64; 2],
     new_answered: bool,
@@ -30,6 +36,24 @@ struct Verification {
     rounds: u32,
     /// When the next round is due, or the decision.
     due: Time,
+}
+
+impl Verification {
+    fn new(now: Time, change: PortChange) -> Verification {
+        Verification {
+            change,
+            next: None,
+            nonces: [0; 2],
+            new_answered: false,
+            old_answered: false,
+            rounds: 0,
+            due: now,
+        }
+    }
+
+    fn is_unanswered(&self) -> bool {
+        !self.new_answered && !self.old_answered
+    }
 }
 
 /// What to do next.
@@ -61,17 +85,18 @@ impl PortChanges {
         self.0.iter().map(|entry| entry.due).min().unwrap_or(NEVER)
     }
 
-    /// Verifies the ports of this path, unless one of it is being verified.
+    /// Verifies the ports of this path. If one of it is being verified, this one's turn comes next, or now if that one had the time to answer.
     pub(super) fn begin(&mut self, now: Time, change: PortChange) {
-        if self.0.iter().all(|entry| entry.change.path != change.path) {
-            self.0.push(Verification {
-                change,
-                nonces: [0; 2],
-                new_answered: false,
-                old_answered: false,
-                rounds: 0,
-                due: now,
-            });
+        let Some(entry) = self.0.iter_mut().find(|entry| entry.change.path == change.path) else {
+            return self.0.push(Verification::new(now, change));
+        };
+        if entry.change.new == change.new {
+            return;
+        }
+        if entry.is_unanswered() && entry.rounds > ROUNDS {
+            *entry = Verification::new(now, change);
+        } else {
+            entry.next = Some(change.new);
         }
     }
 
@@ -85,28 +110,38 @@ impl PortChanges {
         let index = self.0.iter().position(|entry| entry.due <= now)?;
         let entry = &mut self.0[index];
         let change = entry.change;
-        if entry.rounds >= ROUNDS {
+        let patient = entry.is_unanswered() && entry.next.is_none();
+        if entry.rounds >= if patient { MOST_ROUNDS } else { ROUNDS } {
             let moves = entry.new_answered && !entry.old_answered;
-            self.0.swap_remove(index);
+            let old = if moves { change.new } else { change.old };
+            match entry.next.filter(|_| !entry.old_answered) {
+                Some(new) => *entry = Verification::new(now, PortChange { old, new, ..change }),
+                None => drop(self.0.swap_remove(index)),
+            }
             return Some(if moves { PortStep::Move(change) } else { PortStep::Keep });
         }
         if entry.rounds == 0 {
             entry.nonces = [random.next_u64(), random.next_u64()];
         }
         entry.rounds += 1;
-        entry.due = now + wait(change.path) / u64::from(ROUNDS);
+        let backoff = entry.rounds.saturating_sub(ROUNDS);
+        entry.due = now + wait(change.path) * (1 << backoff) / u64::from(ROUNDS);
         let asked = [change.old, change.new].into_iter().zip(entry.nonces);
         let asked = asked.take(if entry.new_answered { 1 } else { 2 }).collect();
         Some(PortStep::Ask(change, asked))
     }
 
     /// Takes in an answer with this nonce from this address; returns which port it is of, if it is of one that was asked.
-    pub(super) fn on_answer(&mut self, nonce: u64, from: TransportAddr) -> Option<PortAnswer> {
+    pub(super) fn on_answer(&mut self, now: Time, nonce: u64, from: TransportAddr) -> Option<PortAnswer> {
         let asked = |entry: &&mut Verification, place: usize, addr: TransportAddr| {
             entry.rounds > 0 && entry.nonces[place] == nonce && addr == from
         };
         if let Some(entry) = self.0.iter_mut().find(|entry| asked(entry, 1, entry.change.new)) {
             entry.new_answered = true;
+            if entry.rounds > ROUNDS {
+                // The old port has had its time.
+                entry.due = now;
+            }
             return (!entry.old_answered).then_some(PortAnswer::New(entry.change.path));
         }
         let entry = self.0.iter_mut().find(|entry| asked(entry, 0, entry.change.old))?;

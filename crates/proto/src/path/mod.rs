@@ -348,6 +348,16 @@ impl Path {
         is_lower
     }
 
+    /// The peer has another UDP port. What timed out was sent to the old one, and so was what is in flight: it is retransmitted now.
+    pub(crate) fn move_to_port(&mut self, now: Time, remote: TransportAddr) {
+        self.remote = remote;
+        self.unanswered = Unanswered::default();
+        self.rtt.end_back_off();
+        if self.t3 != NEVER {
+            self.t3 = now;
+        }
+    }
+
     /// Returns whether the pacer allows a packet now.
     #[inline]
     pub(crate) fn pacer_is_open(&self, now: Time) -> bool {

@@ -119,6 +119,78 @@ fn an_idle_association_follows_a_nat_although_packets_are_lost() {
     }
 }
 
+/// B sends, and A only acknowledges: after a few packets A has no reason to send any more. What follows must suffice.
+fn follows_for_a_receiver(lost_rounds: usize, second_change: Option<Span>) -> Span {
+    let (mut net, _, b) = behind_nat(&AssociationConfig::default());
+    net.send(Host::B, b, Message::zeros(0, 5000));
+    net.run_for(Span::from_secs(1));
+    net.send(Host::B, b, Message::zeros(0, 20_000));
+    // The first packets of data are under way; their acknowledgements come from the new port.
+    net.run_for(Span::from_millis(5));
+    set_nat(&mut net, NEW);
+    let mut losses = lost_rounds;
+    net.filter = Box::new(move |packet| {
+        let asked = packet.from == Host::B && packet.remote == at_port(NEW) && packet.has(ChunkType::HEARTBEAT);
+        let lost = asked && losses > 0;
+        losses -= usize::from(lost);
+        if lost { Fate::Drop } else { Fate::Deliver }
+    });
+    let start = net.now;
+    let last = match second_change {
+        Some(after) => {
+            net.run_until(Span::from_secs(2), "a HEARTBEAT to the new port", |net| {
+                !sent_to(net, NEW, 0).is_empty()
+            });
+            net.run_for(after);
+            set_nat(&mut net, NEW + 1);
+            NEW + 1
+        }
+        None => NEW,
+    };
+    net.run_until(Span::from_secs(25), "the message", |net| {
+        net.contents(Host::A).len() == 2
+    });
+    assert_eq!(used_port(&net, b), last);
+    net.now.since(start)
+}
+
+/// Neither port has answered in time: both are asked again, as the peer may have nothing to send.
+#[test]
+fn neither_port_answers_at_first() {
+    for (losses, most) in [(0, 1500), (2, 2500), (4, 4000), (6, 10_000)] {
+        let took = follows_for_a_receiver(losses, None);
+        assert!(took < Span::from_millis(most), "{losses} lost: {took}");
+    }
+}
+
+/// The port changes once more before it has answered: the answers come from a third port, and nothing comes afterwards.
+#[test]
+fn the_port_changes_again_while_it_is_verified() {
+    for after in [0, 5, 9].map(Span::from_millis) {
+        let took = follows_for_a_receiver(0, Some(after));
+        assert!(took < Span::from_millis(4000), "{after}: {took}");
+    }
+}
+
+/// The port changes while nothing is under way: data times out again and again until the peer's next HEARTBEAT, and then goes on at once.
+#[test]
+fn data_goes_on_at_once_when_a_silent_peer_is_heard_again() {
+    let (mut net, _, b) = behind_nat(&AssociationConfig::default());
+    net.send(Host::B, b, Message::zeros(0, 5000));
+    net.run_for(Span::from_secs(1));
+    set_nat(&mut net, NEW);
+    net.send(Host::B, b, Message::zeros(0, 5000));
+    net.run_until(Span::from_secs(60), "the new port", |net| used_port(net, b) == NEW);
+    let stats = *net.b.association(b).expect("open").stats();
+    assert!(stats.timeouts >= 4, "{}", stats.timeouts);
+    let start = net.now;
+    net.run_until(Span::from_secs(60), "the message", |net| {
+        net.contents(Host::A).len() == 2
+    });
+    let took = net.now.since(start);
+    assert!(took < Span::from_millis(500), "{took}");
+}
+
 /// Someone on the host of the peer, or behind the same NAT, sends packets with the right tag from ports of its own.
 #[test]
 fn packets_from_another_port_redirect_nothing() {
