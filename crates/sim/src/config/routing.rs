@@ -404,6 +404,9 @@ pub struct DsrConfig {
     pub route_cache_timeout: Span,
     /// Whether nodes answer requests from their caches. Default: true.
     pub reply_from_cache: bool,
+    /// Whether a packet that the radio has given up is sent again: by its source over another route (RFC 4728 §3.3), by another node if it
+    /// salvages. `false`: it is lost, as in Ye 2004 (§3.2); packets that wait behind it are not. Default: true.
+    pub keep_failed: bool,
     /// Whether a node that cannot forward a packet uses a route of its own cache (salvaging). Default: true.
     pub salvage: bool,
     /// Maximum number of times that a packet is salvaged, 0 to 15. Default: 15.
@@ -445,6 +448,7 @@ impl Default for DsrConfig {
             cache_routes: 64,
             route_cache_timeout: Span::from_secs(300),
             reply_from_cache: true,
+            keep_failed: true,
             salvage: true,
             max_salvage_count: 15,
             promiscuous: true,

@@ -343,9 +343,10 @@ impl Network {
                     at,
                     to,
                     failure,
+                    unsent,
                 } => {
                     if self.radios.as_ref().is_some_and(|radios| radios.agents.has(at)) {
-                        self.data_failed(now, packet, (at, to), failure, observer);
+                        self.data_failed(now, packet, (at, to), (failure, unsent), observer);
                     } else {
                         self.drop(now, packet, failure.cause(), Some(DirectionId::of_radio(at)), observer);
                     }

@@ -186,7 +186,7 @@ impl Network {
         now: Time,
         id: PacketId,
         ends: (RadioId, RadioId),
-        failure: Failure,
+        (failure, unsent): (Failure, bool),
         observer: &mut dyn Observer,
     ) {
         let (at, to) = ends;
@@ -194,7 +194,13 @@ impl Network {
             radios.agents.failures[id as usize] = failure;
             radios.agents.failure = Some(failure);
         }
-        self.route(now, at, observer, |agent, cx| agent.data_failed(cx, to as Address, id));
+        self.route(now, at, observer, |agent, cx| {
+            if unsent {
+                agent.data_returned(cx, to as Address, id);
+            } else {
+                agent.data_failed(cx, to as Address, id);
+            }
+        });
     }
 
     /// Handles the outcome of a control message.

@@ -140,6 +140,7 @@ impl Radios {
                     at: radio,
                     to,
                     failure: Failure::NoAddress,
+                    unsent: true,
                 }));
             }
         }

@@ -58,12 +58,13 @@ pub(crate) enum Outcome {
     },
     /// A radio received an ARP message.
     Arp { frame: Frame, at: RadioId },
-    /// A radio gave the packet up.
+    /// A radio gave the packet up, or returns it unsent from its queue.
     Failed {
         packet: PacketId,
         at: RadioId,
         to: RadioId,
         failure: Failure,
+        unsent: bool,
     },
     /// A radio gave up a packet that had arrived: the acknowledgements were lost.
     LinkFailed { at: RadioId, to: RadioId, failure: Failure },
@@ -387,6 +388,7 @@ impl Radios {
                 at: radio,
                 to,
                 failure,
+                unsent: true,
             });
         };
         let station = &mut self.radios[radio as usize];
@@ -508,6 +510,7 @@ impl Radios {
                 at: radio,
                 to,
                 failure,
+                unsent: false,
             }
         });
     }

@@ -299,7 +299,7 @@ impl Net {
         }
         self.arm(node);
         for (next_hop, frame) in reclaimed {
-            self.failed(node, next_hop, frame);
+            self.failed(node, next_hop, frame, true);
         }
     }
 
@@ -390,9 +390,9 @@ impl Net {
                     (true, false) => {
                         let copy = self.copy(&frame);
                         self.arrive(node, to, copy);
-                        self.failed(node, to, frame);
+                        self.failed(node, to, frame, false);
                     }
-                    (false, _) => self.failed(node, to, frame),
+                    (false, _) => self.failed(node, to, frame, false),
                 }
             }
         }
@@ -438,12 +438,18 @@ impl Net {
         }
     }
 
-    fn failed(&mut self, node: Address, next_hop: Address, frame: Frame) {
+    fn failed(&mut self, node: Address, next_hop: Address, frame: Frame, unsent: bool) {
         match frame.load {
             Load::Data(packet) => {
                 assert_eq!(self.places[packet as usize], Place::Queue(node));
                 self.places[packet as usize] = Place::Agent(node);
-                self.call(node, |agent, cx| agent.data_failed(cx, next_hop, packet));
+                self.call(node, |agent, cx| {
+                    if unsent {
+                        agent.data_returned(cx, next_hop, packet);
+                    } else {
+                        agent.data_failed(cx, next_hop, packet);
+                    }
+                });
             }
             Load::Control(message) => self.call(node, |agent, cx| agent.control_failed(cx, next_hop, &message)),
         }

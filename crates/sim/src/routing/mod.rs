@@ -14,7 +14,7 @@
 //! ## Data packets
 //!
 //! A packet of a flow is identified by its index ([`Handle`]) in the slice of [`Datagram`]s that the driver keeps. A packet passed
-//! to an agent by [`Agent::originate`], [`Agent::receive_data`] or [`Agent::data_failed`] belongs to the agent until it is returned
+//! to an agent by [`Agent::originate`], [`Agent::receive_data`], [`Agent::data_failed`] or [`Agent::data_returned`] belongs to the agent until it is returned
 //! in exactly one of [`Action::Send`], [`Action::Deliver`] and [`Action::Drop`], at once or later. [`Agent::overhear_data`]
 //! transfers no ownership.
 //!
@@ -158,7 +158,7 @@ pub enum Action {
         /// The delay.
         delay: Span,
     },
-    /// Removes every packet for this neighbour from the interface queue: data packets are returned by [`Agent::data_failed`],
+    /// Removes every packet for this neighbour from the interface queue: data packets are returned by [`Agent::data_returned`],
     /// messages by [`Agent::control_failed`].
     Reclaim {
         /// The neighbour.
@@ -259,8 +259,12 @@ pub trait Protocol {
     fn receive_data(&mut self, cx: &mut Context<'_>, from: Address, packet: Handle);
     /// Handles a control message from a neighbour.
     fn receive_control(&mut self, cx: &mut Context<'_>, from: Address, message: &Message);
-    /// Handles a data packet that could not be sent to this neighbour (link-layer feedback), or was removed from its queue.
+    /// Handles a data packet that could not be sent to this neighbour (link-layer feedback).
     fn data_failed(&mut self, cx: &mut Context<'_>, next_hop: Address, packet: Handle);
+    /// Handles a data packet that was removed from the queue for this neighbour: it has not been sent.
+    fn data_returned(&mut self, cx: &mut Context<'_>, next_hop: Address, packet: Handle) {
+        self.data_failed(cx, next_hop, packet);
+    }
     /// Handles a link-layer failure for a data packet that the neighbour has received: its acknowledgements were lost.
     fn link_failed(&mut self, cx: &mut Context<'_>, next_hop: Address);
     /// Handles a control message that could not be sent to this neighbour, or was removed from its queue.
@@ -345,6 +349,11 @@ impl Agent {
     /// Handles a data packet that could not be sent to this neighbour (the link layer gave it up), or was removed from its queue.
     pub fn data_failed(&mut self, cx: &mut Context<'_>, next_hop: Address, packet: Handle) {
         protocol!(self, it => it.data_failed(cx, next_hop, packet));
+    }
+
+    /// Handles a data packet that was removed from the queue for this neighbour: it has not been sent.
+    pub fn data_returned(&mut self, cx: &mut Context<'_>, next_hop: Address, packet: Handle) {
+        protocol!(self, it => it.data_returned(cx, next_hop, packet));
     }
 
     /// Handles a link-layer failure for a data packet that the neighbour has received: its acknowledgements were lost.

@@ -2,15 +2,49 @@
 //! indicate that a path is degrading, long before its timer expires. Data moves to the co-primary path, and returns if
 //! no data is acknowledged there within little more than a round-trip time.
 //!
-//! The thesis's Figure 4.6 with the exact counter is lost. In Whimbrel, the counter rises with each observation larger
-//! than the previous one, is reset to zero by each smaller one, and does not change otherwise. A path is degrading when
-//! both counters exceed the threshold. An observation is one SACK, or the sum over a period's SACKs. A further addition
-//! of Whimbrel: no switch for some time after one was reverted.
+//! The thesis's Figure 4.6 with the exact counter is lost. `counter`, `reset` and `period` select among the readings that the surviving
+//! text allows (studies/asctp-gain). A further addition of Whimbrel: no switch for some time after one was reverted.
 
 use super::{ManagePaths, Paths, PolicyEvent};
 use crate::multipath::PathView;
 use crate::part::{BuildContext, ParameterError, Part, in_range};
 use crate::{Span, Time};
+
+/// What must exceed the threshold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Counter {
+    /// The number of rises of the gap ack blocks, and that of the duplicate TSNs.
+    #[default]
+    Both,
+    /// One of these two numbers.
+    Either,
+    /// The number of rises of the sum of gap ack blocks and duplicate TSNs.
+    Sum,
+    /// That sum itself; over a period, its mean for each SACK.
+    Level,
+}
+
+/// What sets the number of rises back to zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(
+    feature = "config",
+    derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema),
+    serde(rename_all = "kebab-case")
+)]
+pub enum Reset {
+    /// An observation that is smaller than the one before.
+    #[default]
+    Fall,
+    /// An observation that is not larger than the one before.
+    NoRise,
+    /// A switch only.
+    Never,
+}
 
 /// Trends of gaps and duplicates.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -20,9 +54,12 @@ use crate::{Span, Time};
     serde(default, deny_unknown_fields)
 )]
 pub struct GapTrendParameters {
-    /// The path is degrading if both numbers have risen in more than this number of observations, 1 to 1000, without falling in
-    /// between. In the thesis, 2 leaves paths too early and 4 too late.
+    /// The path is degrading if `counter` exceeds this number, 1 to 1000. In the thesis, 2 leaves paths too early and 4 too late.
     pub threshold: u32,
+    /// What must exceed the threshold.
+    pub counter: Counter,
+    /// What sets a number of rises back to zero.
+    pub reset: Reset,
     /// Duration of an observation, up to 60 s: the numbers of its SACKs are added. 0 s: each SACK is an observation.
     pub period: Span,
     /// Largest round-trip time of the co-primary path, as a multiple of the shortest one of all paths, 1 to 100.
@@ -37,6 +74,8 @@ impl Default for GapTrendParameters {
     fn default() -> Self {
         GapTrendParameters {
             threshold: 3,
+            counter: Counter::Both,
+            reset: Reset::Fall,
             period: Span::ZERO,
             rtt_ratio: 1.1,
             shift: 1.1,
@@ -53,13 +92,36 @@ struct Trend {
 }
 
 impl Trend {
-    fn observe(&mut self, value: u32) {
-        match value.cmp(&self.last) {
-            core::cmp::Ordering::Greater => self.rising = self.rising.saturating_add(1),
-            core::cmp::Ordering::Less => self.rising = 0,
-            core::cmp::Ordering::Equal => {}
+    /// Returns the number of rises with this observation.
+    fn observe(&mut self, value: u32, reset: Reset) -> u32 {
+        use core::cmp::Ordering::{Equal, Greater, Less};
+        match (value.cmp(&self.last), reset) {
+            (Greater, _) => self.rising = self.rising.saturating_add(1),
+            (Less, Reset::Fall) | (Less | Equal, Reset::NoRise) => self.rising = 0,
+            (Less | Equal, Reset::Never) | (Equal, Reset::Fall) => {}
         }
         self.last = value;
+        self.rising
+    }
+}
+
+/// What one SACK reports, or those of a period.
+#[derive(Clone, Copy, Debug, Default)]
+struct Observation {
+    gaps: u32,
+    duplicates: u32,
+    sacks: u32,
+}
+
+impl Observation {
+    fn add(&mut self, other: Observation) {
+        self.gaps = self.gaps.saturating_add(other.gaps);
+        self.duplicates = self.duplicates.saturating_add(other.duplicates);
+        self.sacks = self.sacks.saturating_add(other.sacks);
+    }
+
+    fn sum(&self) -> u32 {
+        self.gaps.saturating_add(self.duplicates)
     }
 }
 
@@ -75,8 +137,9 @@ struct GapTrend {
     parameters: GapTrendParameters,
     gaps: Trend,
     duplicates: Trend,
-    /// Sums of the current period, and its end.
-    sums: (u32, u32),
+    sum: Trend,
+    /// Numbers of the current period, and its end.
+    current: Observation,
     period_end: Time,
     shift: Option<Shift>,
     /// The new path is confirmed, and becomes the primary path.
@@ -99,7 +162,8 @@ impl Part<dyn ManagePaths> for GapTrendParameters {
             parameters: *self,
             gaps: Trend::default(),
             duplicates: Trend::default(),
-            sums: (0, 0),
+            sum: Trend::default(),
+            current: Observation::default(),
             period_end: Time::ZERO,
             shift: None,
             accepted: None,
@@ -110,22 +174,35 @@ impl Part<dyn ManagePaths> for GapTrendParameters {
 
 impl GapTrend {
     fn observe(&mut self, paths: &Paths<'_>, gaps: u32, duplicates: u32) {
-        let (gaps, duplicates) = if self.parameters.period.is_zero() {
-            (gaps, duplicates)
+        let sack = Observation {
+            gaps,
+            duplicates,
+            sacks: 1,
+        };
+        let observation = if self.parameters.period.is_zero() {
+            sack
         } else if paths.now < self.period_end {
-            self.sums.0 = self.sums.0.saturating_add(gaps);
-            self.sums.1 = self.sums.1.saturating_add(duplicates);
+            self.current.add(sack);
             return;
         } else {
             self.period_end = paths.now + self.parameters.period;
-            core::mem::replace(&mut self.sums, (gaps, duplicates))
+            core::mem::replace(&mut self.current, sack)
         };
-        self.gaps.observe(gaps);
-        self.duplicates.observe(duplicates);
-        let limit = self.parameters.threshold;
-        let is_degrading = self.gaps.rising > limit && self.duplicates.rising > limit;
-        if is_degrading && self.shift.is_none() && paths.now >= self.held_until {
+        if self.is_degrading(observation) && self.shift.is_none() && paths.now >= self.held_until {
             self.switch(paths);
+        }
+    }
+
+    fn is_degrading(&mut self, observation: Observation) -> bool {
+        let (limit, reset) = (self.parameters.threshold, self.parameters.reset);
+        let gaps = self.gaps.observe(observation.gaps, reset) > limit;
+        let duplicates = self.duplicates.observe(observation.duplicates, reset) > limit;
+        let sum = self.sum.observe(observation.sum(), reset) > limit;
+        match self.parameters.counter {
+            Counter::Both => gaps && duplicates,
+            Counter::Either => gaps || duplicates,
+            Counter::Sum => sum,
+            Counter::Level => u64::from(observation.sum()) > u64::from(limit) * u64::from(observation.sacks),
         }
     }
 
@@ -158,7 +235,8 @@ impl GapTrend {
     fn begin_anew(&mut self) {
         self.gaps = Trend::default();
         self.duplicates = Trend::default();
-        self.sums = (0, 0);
+        self.sum = Trend::default();
+        self.current = Observation::default();
     }
 }
 
@@ -252,6 +330,61 @@ mod tests {
             report(&mut bench, n, n);
         }
         assert_eq!(bench.current, 0);
+    }
+
+    #[test]
+    fn each_counter_has_its_rule() {
+        // Gap ack blocks and duplicate TSNs of SACKs, and by which of them each counter has indicated degradation with a threshold of 2.
+        let switches = |counter, reset, sacks: &[(u32, u32)]| {
+            let parameters = GapTrendParameters {
+                threshold: 2,
+                counter,
+                reset,
+                ..GapTrendParameters::default()
+            };
+            let mut bench = self::bench(parameters, &[100, 100]);
+            sacks.iter().position(|&(gaps, duplicates)| {
+                report(&mut bench, gaps, duplicates);
+                bench.current == 1
+            })
+        };
+        let gaps_only = [(1, 0), (2, 0), (3, 0)];
+        assert_eq!(switches(Counter::Both, Reset::Fall, &gaps_only), None);
+        assert_eq!(switches(Counter::Either, Reset::Fall, &gaps_only), Some(2));
+        assert_eq!(switches(Counter::Sum, Reset::Fall, &gaps_only), Some(2));
+        assert_eq!(switches(Counter::Level, Reset::Fall, &gaps_only), Some(2));
+        let in_turn = [(1, 0), (1, 1), (2, 1)];
+        assert_eq!(switches(Counter::Either, Reset::Fall, &in_turn), None);
+        assert_eq!(switches(Counter::Sum, Reset::Fall, &in_turn), Some(2));
+        let with_pauses = [(1, 0), (1, 0), (2, 0), (2, 0), (3, 0)];
+        assert_eq!(switches(Counter::Either, Reset::Fall, &with_pauses), Some(4));
+        assert_eq!(switches(Counter::Either, Reset::NoRise, &with_pauses), None);
+        let with_falls = [(1, 0), (0, 0), (1, 0), (0, 0), (1, 0)];
+        assert_eq!(switches(Counter::Either, Reset::Fall, &with_falls), None);
+        assert_eq!(switches(Counter::Either, Reset::Never, &with_falls), Some(4));
+        assert_eq!(switches(Counter::Level, Reset::Fall, &[(1, 1), (9, 0)]), Some(1));
+    }
+
+    #[test]
+    fn a_level_over_a_period_is_its_mean() {
+        let parameters = GapTrendParameters {
+            threshold: 2,
+            counter: Counter::Level,
+            period: Span::from_millis(500),
+            ..GapTrendParameters::default()
+        };
+        // Six SACKs report 8 and the last number.
+        for (last, switched) in [(4, false), (5, true)] {
+            let mut bench = self::bench(parameters, &[100, 50]);
+            report(&mut bench, 0, 0);
+            for gaps in [2, 1, 3, last] {
+                report(&mut bench, gaps, 0);
+            }
+            report(&mut bench, 0, 2);
+            bench.pass(Span::from_millis(500));
+            report(&mut bench, 0, 0);
+            assert_eq!(bench.current == 1, switched, "{last}");
+        }
     }
 
     #[test]

@@ -222,6 +222,15 @@ impl Protocol for Dsr {
     }
 
     fn data_failed(&mut self, cx: &mut Context<'_>, next_hop: Address, packet: Handle) {
+        if self.config.keep_failed {
+            return self.data_returned(cx, next_hop, packet);
+        }
+        self.link_broken(cx, next_hop);
+        self.send_error(cx, &cx.datagrams[packet as usize].route.clone(), next_hop);
+        cx.drop(packet, Cause::LinkBroken);
+    }
+
+    fn data_returned(&mut self, cx: &mut Context<'_>, next_hop: Address, packet: Handle) {
         self.link_broken(cx, next_hop);
         self.undeliverable(cx, next_hop, packet);
     }

@@ -330,6 +330,34 @@ fn a_packet_is_salvaged_by_a_node_with_a_route_of_its_own() {
     );
 }
 
+/// Ye 2004, 3.2: the packet that the radio gives up is lost; those that wait in its queue are not, and the source looks for a route.
+#[test]
+fn a_packet_that_the_radio_gave_up_is_lost_if_so_configured() {
+    for keep_failed in [true, false] {
+        let config = DsrConfig {
+            keep_failed,
+            ..config()
+        };
+        let mut net = net(&config, 4, &[(0, 1), (1, 2), (0, 3), (3, 2)]);
+        net.send(0, 2);
+        net.run_for(Span::from_secs(1));
+        let by = known(&net, 0, 2)[1];
+        net.set_link(0, usize::from(by), false);
+        let first = net.send(0, 2);
+        // The second one is on the air when the first one fails.
+        net.send(0, 2);
+        let third = net.send(0, 2);
+        net.run_for(Span::from_secs(1));
+        let fate = |packet: u32| net.places[packet as usize];
+        if keep_failed {
+            assert!(matches!(fate(first), Place::Delivered(_)));
+        } else {
+            assert_eq!(fate(first), Place::Dropped(Cause::LinkBroken, 0));
+        }
+        assert!(matches!(fate(third), Place::Delivered(_)), "{:?}", fate(third));
+    }
+}
+
 #[test]
 fn a_packet_is_dropped_after_max_salvage_count_salvages() {
     let config = DsrConfig {
