@@ -36,8 +36,8 @@ pub use runner::{Options, Outcome, Part, Progress, RunError, run};
 pub use stats::{Summary, jain_index};
 pub use stored::{Journal, StoredRuns, load_runs, open_folder};
 pub use study::{
-    ClaimKind, ClaimReport, Page, PlannedScenario, Study, StudyError, StudyReport, Verdict, outcomes, pages,
-    run_planned,
+    ClaimKind, ClaimReport, Falsified, Page, PlannedScenario, Study, StudyError, StudyReport, Verdict, WrongStudy,
+    outcomes, pages, run_planned, write_falsified,
 };
 pub use text::{file_name, json_problem};
 pub use timeline::Timeline;

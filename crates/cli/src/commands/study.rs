@@ -1,5 +1,7 @@
 //! `whimbrel study`: runs studies that check published claims.
 
+mod falsify;
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -33,6 +35,8 @@ enum Command {
     List(ListArgs),
     /// Run studies and print the class of each claim
     Run(RunArgs),
+    /// Run claims about a mechanism with wrong implementations of it, which must not fulfil them
+    Falsify(falsify::Args),
     /// Print the summary of all studies as Markdown, from the outcomes that `run --keep` stored
     Results(ResultsArgs),
 }
@@ -109,6 +113,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     exit(match &args.command {
         Command::List(args) => list(args),
         Command::Run(args) => run_studies(args),
+        Command::Falsify(args) => falsify::falsify(args),
         Command::Results(args) => results(args),
     })
 }
@@ -151,6 +156,29 @@ impl Shelf {
             folders: Study::folders(unpacked.path()).map_err(|error| study_error(&error))?,
             unpacked: Some(unpacked),
         })
+    }
+
+    /// The folders of these studies, or of all.
+    fn named(&self, ids: &[String], all: bool) -> Outcome<Vec<PathBuf>> {
+        if all {
+            return Ok(self.folders.clone());
+        }
+        let find = |id: &String| {
+            Study::find(&self.folders, id).map_err(|hint| {
+                let hint = hint.map_or_else(String::new, |hint| format!("\n  hint: {hint}"));
+                fail(WRONG_USE, format_args!("there is no study `{id}`{hint}"))
+            })
+        };
+        ids.iter().map(find).collect()
+    }
+
+    /// What is kept goes into the folders of the studies, which those of the program do not have.
+    fn check_keep(&self, keep: bool) -> Outcome {
+        if keep && self.unpacked.is_some() {
+            let message = "--keep needs a folder of studies: name it with --studies";
+            return Err(fail(WRONG_USE, message));
+        }
+        Ok(())
     }
 
     fn load(&self, folder: &Path) -> Outcome<Study> {
@@ -220,23 +248,8 @@ fn results(args: &ResultsArgs) -> Outcome {
 
 fn run_studies(args: &RunArgs) -> Outcome {
     let shelf = Shelf::open(&args.shelf)?;
-    if args.keep && shelf.unpacked.is_some() {
-        return Err(fail(
-            WRONG_USE,
-            "--keep needs a folder of studies: name it with --studies",
-        ));
-    }
-    let folders = if args.all {
-        shelf.folders.clone()
-    } else {
-        let find = |id: &String| {
-            Study::find(&shelf.folders, id).map_err(|hint| {
-                let hint = hint.map_or_else(String::new, |hint| format!("\n  hint: {hint}"));
-                fail(WRONG_USE, format_args!("there is no study `{id}`{hint}"))
-            })
-        };
-        args.ids.iter().map(find).collect::<Outcome<Vec<_>>>()?
-    };
+    shelf.check_keep(args.keep)?;
+    let folders = shelf.named(&args.ids, args.all)?;
     // All studies are checked before any of them runs.
     let studies = folders
         .iter()
@@ -280,9 +293,11 @@ fn is_current(folder: &Path) -> bool {
         let entries = std::fs::read_dir(folder).ok()?;
         let mut parts = entries.filter_map(|entry| Some(entry.ok()?.path()));
         let is_result = |path: &Path| {
-            path.file_name()
-                .is_some_and(|name| name == "results.json" || name == "README.md")
-                || path.extension().is_some_and(|extension| extension == "svg")
+            path.file_name().is_some_and(|name| {
+                ["results.json", "falsified.json", "README.md"]
+                    .iter()
+                    .any(|result| name == *result)
+            }) || path.extension().is_some_and(|extension| extension == "svg")
         };
         let unchanged = parts.all(|path| is_result(&path) || made(&path).is_some_and(|made| made < kept));
         Some(program < kept && unchanged)
@@ -312,7 +327,8 @@ fn run_study(study: &Study, args: &RunArgs, interrupted: &std::sync::atomic::Ato
             ));
         }
         let folder = out.as_ref().map(|out| out.join(&planned.name));
-        runs.push(run_scenario(planned, folder.as_deref(), &command, args, interrupted)?);
+        let how = (args.jobs, args.quiet);
+        runs.push(run_scenario(planned, folder.as_deref(), &command, how, interrupted)?);
     }
     let report = study
         .judge(&planned, &runs, args.quick)
@@ -338,7 +354,7 @@ fn run_scenario(
     planned: &PlannedScenario,
     folder: Option<&Path>,
     command: &[String],
-    args: &RunArgs,
+    (requested, quiet): (Option<u16>, bool),
     interrupted: &std::sync::atomic::AtomicBool,
 ) -> Outcome<Vec<Run>> {
     let mut results = folder
@@ -346,12 +362,12 @@ fn run_scenario(
         .transpose()
         .map_err(|error| fail(FAILED, error))?;
     let options = whimbrel_lab::Options {
-        jobs: jobs(args.jobs),
+        jobs: jobs(requested),
         watch: planned.watch,
         timeline: planned.timeline,
         ..whimbrel_lab::Options::new(interrupted)
     };
-    let mut teller = Reporter::new(args.quiet);
+    let mut teller = Reporter::new(quiet);
     let mut runs = Vec::with_capacity(planned.scenario.runs());
     let outcome = run_planned(planned, &options, &mut teller, &mut |run| {
         if let Some(results) = &mut results {

@@ -340,3 +340,119 @@ fn every_study_of_the_project_is_valid() {
     }
     assert_eq!(listed, folders);
 }
+
+/// The study with wrong implementations: one that loses nothing at all, and one that changes nothing.
+fn with_wrong(claims: &str) -> String {
+    let wrong = format!(
+        r#"
+[[wrong]]
+name = "no-loss"
+claims = [{claims}]
+set = {{ "link.radio.loss.rate" = 0 }}
+
+[[wrong]]
+name = "slower-there"
+claims = ["falls"]
+at = {{ loss = 0.2 }}
+set = {{ "link.radio.rate" = "900 kbit/s" }}
+"#
+    );
+    STUDY.to_owned() + &wrong
+}
+
+#[test]
+fn wrong_implementations_must_not_fulfil_claims() {
+    let folder = small();
+    let path = folder.path().join("studies/loss/study.toml");
+    fs::write(&path, with_wrong("\"falls\", \"full\"")).expect("writable");
+    let kept = whimbrel(folder.path(), &["study", "run", "loss", "--quiet", "--keep"]);
+    assert_eq!(code(&kept), 0, "{}", stderr(&kept));
+    let page = || {
+        let output = whimbrel(folder.path(), &["study", "results", "--out", "pages"]);
+        let page = fs::read_to_string(folder.path().join("pages/loss/README.md")).unwrap_or_default();
+        (code(&output), page, stderr(&output))
+    };
+    let (done, before, _) = page();
+    assert_eq!(done, 0);
+    assert!(before.contains("| no-loss | falls | not run yet |"), "{before}");
+    let output = whimbrel(folder.path(), &["study", "falsify", "loss", "--keep", "--quiet"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(
+        text.starts_with("loss: 3 outcomes with a wrong implementation, 1 of them hold nevertheless\n"),
+        "{text}"
+    );
+    let line = |start: &str| {
+        text.lines()
+            .find(|line| line.trim().starts_with(start))
+            .map(str::to_owned)
+    };
+    assert!(line("fails  no-loss       falls").is_some(), "{text}");
+    assert!(line("fails  no-loss       full").is_some(), "direction only: {text}");
+    assert!(line("HOLDS  slower-there  falls").is_some(), "{text}");
+    // The page refuses a claim that cannot fail and does not say so.
+    let (refused, _, why) = page();
+    assert_eq!(refused, 2, "{why}");
+    assert!(
+        why.contains("loss: claim falls: it holds with `slower-there` too"),
+        "{why}"
+    );
+    let marked = with_wrong("\"falls\", \"full\"").replacen(
+        "paper = \"falls\"\n",
+        "paper = \"falls\"\nno_test = \"the rate is another matter\"\n",
+        1,
+    );
+    fs::write(&path, &marked).expect("writable");
+    let (done, now, why) = page();
+    assert_eq!(done, 0, "{why}");
+    assert!(
+        now.contains("| slower-there | falls | reproduced: no test of the mechanism, the rate is another matter |"),
+        "{now}"
+    );
+    let summary = fs::read_to_string(folder.path().join("pages/RESULTS.md")).expect("written");
+    assert!(
+        summary.contains("3 pairs of claim and wrong implementation, 1 of which pass."),
+        "{summary}"
+    );
+    // Outcomes of another check, or with another implementation, say nothing.
+    fs::write(&path, marked.replacen("900 kbit/s", "800 kbit/s", 1)).expect("writable");
+    let (_, changed, _) = page();
+    assert!(changed.contains("| slower-there | falls | not run yet |"), "{changed}");
+    assert!(changed.contains("| no-loss | falls | not |"), "{changed}");
+}
+
+#[test]
+fn wrong_implementations_are_checked_before_anything_runs() {
+    for (change, expected) in [
+        (with_wrong("\"fall\""), "there is no claim `fall`"),
+        (with_wrong(""), "it needs one claim or more"),
+        (
+            with_wrong("\"falls\"").replacen("loss = 0.2 }", "loss = 0.3 }", 1),
+            "it replaces nothing at the points of its claims",
+        ),
+        (
+            with_wrong("\"falls\"").replacen("link.radio.rate\" = ", "link.radoi.rate\" = ", 1),
+            "there is no `radoi` in `link`",
+        ),
+        (
+            with_wrong("\"falls\"").replacen("slower-there", "no-loss", 1),
+            "`no-loss` is there twice",
+        ),
+    ] {
+        let folder = small();
+        fs::write(folder.path().join("studies/loss/study.toml"), &change).expect("writable");
+        let output = whimbrel(folder.path(), &["study", "falsify", "loss"]);
+        assert_eq!(code(&output), 2, "{expected}");
+        let text = stderr(&output);
+        assert!(text.contains(expected), "{text}");
+        assert!(text.contains("wrong[") || text.contains("study.toml:"), "{text}");
+    }
+    let folder = small();
+    let output = whimbrel(folder.path(), &["study", "falsify", "loss"]);
+    assert_eq!(code(&output), 2);
+    assert!(
+        stderr(&output).contains("has no wrong implementations"),
+        "{}",
+        stderr(&output)
+    );
+}

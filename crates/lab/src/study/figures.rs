@@ -439,7 +439,7 @@ fn checked_metric(selection: &Selection) -> Result<&str, Trouble> {
 }
 
 /// The other side of a ratio or a difference: what it leaves out is as on this side.
-fn inherit(other: &Selection, from: &Selection) -> Selection {
+pub(super) fn inherit(other: &Selection, from: &Selection) -> Selection {
     let mut at = from.at.0.clone();
     at.retain(|(name, _)| !other.at.0.iter().any(|(own, _)| own == name));
     at.extend(other.at.0.iter().cloned());

@@ -34,6 +34,35 @@ pub(crate) struct StudyFile {
     /// Figures of the paper, plotted on the study's page.
     #[serde(default)]
     pub(crate) figure: Vec<FigureEntry>,
+    /// Wrong implementations, which must not fulfil claims about the mechanism.
+    #[serde(default)]
+    pub(crate) wrong: Vec<WrongEntry>,
+}
+
+/// A wrong implementation of the mechanism.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WrongEntry {
+    /// What it is called, such as `coin`.
+    pub(crate) name: String,
+    /// The claims that must fail with it.
+    pub(crate) claims: Vec<String>,
+    /// The scenario in which it replaces the right one; by default all that these claims look at.
+    pub(crate) scenario: Option<String>,
+    /// Values of axes at which it replaces the right one; by default everywhere.
+    #[serde(default)]
+    pub(crate) at: Pairs,
+    /// Fields by dotted path and the values that make it wrong.
+    pub(crate) set: Pairs,
+}
+
+impl WrongEntry {
+    /// What is asked of it, as a hash: an outcome of another claim, or with another implementation, says nothing.
+    pub(crate) fn asked(&self, claim: &ClaimEntry) -> String {
+        let set: Vec<_> = self.set.0.iter().collect();
+        let at: Vec<_> = self.at.0.iter().collect();
+        hash(serde_json::json!({ "check": claim.hash(), "scenario": self.scenario, "at": at, "set": set }))
+    }
 }
 
 /// What the short form changes.
@@ -162,6 +191,8 @@ pub(crate) struct ClaimEntry {
     pub(crate) kind: Option<ClaimKind>,
     /// Why nothing that happens could fail it, if that is so.
     pub(crate) vacuous: Option<String>,
+    /// Why a wrong implementation fulfils it as well: it is no test of the mechanism.
+    pub(crate) no_test: Option<String>,
     /// The axis of which one value must fulfil the check at all values of the others.
     pub(crate) for_some: Option<String>,
 }

@@ -7,6 +7,7 @@
 mod case;
 mod check;
 mod criterion;
+mod falsify;
 mod figures;
 mod file;
 mod pages;
@@ -23,11 +24,12 @@ use std::path::PathBuf;
 use whimbrel_scenario::{Document, Problem, Scenario};
 
 use self::figures::{Figured, Figures, PointRuns};
-use self::file::{Check, Selection, StudyFile};
+use self::file::{Check, Selection, StudyFile, WrongEntry};
 use crate::run::Run;
 use crate::runner::{Options, Outcome, Progress, RunError, run};
 use crate::timeline::Timeline;
 
+pub use self::falsify::{Falsified, WrongStudy, write_falsified};
 pub use self::file::ClaimKind;
 pub use self::pages::{Page, outcomes, pages};
 pub use self::report::{ClaimReport, StudyReport};
@@ -40,6 +42,8 @@ pub struct Study {
     folder: PathBuf,
     file: StudyFile,
     document: Document,
+    /// The wrong implementation that replaces the right one.
+    wrong: Option<WrongEntry>,
 }
 
 /// A scenario of a study, ready to run: the points of all its axes.

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use whimbrel_control::Span;
 
+use super::falsify::{Falsified, unmarked};
 use super::figures::Trouble;
 use super::file::{ClaimEntry, ClaimKind, FigureEntry, Per, Selection};
 use super::plot::{Titles, plot};
@@ -34,6 +35,9 @@ struct Outcome<'s> {
     classes: Vec<(ClaimKind, Option<Class>)>,
     /// Seeds and duration of the runs of each scenario: `20 seeds of 310 s`.
     runs: Vec<String>,
+    /// Classes under wrong implementations, and the pairs of claim and wrong implementation that were not run.
+    falsified: Vec<Falsified>,
+    not_falsified: Vec<(String, String)>,
 }
 
 /// The pages of all studies: `RESULTS.md`, and for each study `ID/README.md` with its plots.
@@ -93,11 +97,18 @@ impl<'s> Outcome<'s> {
             };
             Ok((kind, class.map_err(wrong)?))
         });
+        let (falsified, not_falsified) = study.kept_falsified()?;
+        let unmarked = unmarked(&study.file, &falsified);
+        if !unmarked.is_empty() {
+            return Err(format!("{}: {}", study.id, unmarked.join("; ")));
+        }
         Ok(Outcome {
             classes: classes.collect::<Result<_, String>>()?,
             runs: planned.iter().map(runs).collect(),
             study,
             kept,
+            falsified,
+            not_falsified,
         })
     }
 
@@ -133,7 +144,14 @@ impl<'s> Outcome<'s> {
     /// The page of the study, and its plots.
     fn pages(&self) -> Vec<Page> {
         let (of_claims, of_paper) = (self.claim_drawings(), self.paper_drawings());
-        let mut page = [self.head(), self.setup(), self.choices(), self.claims()].concat();
+        let mut page = [
+            self.head(),
+            self.setup(),
+            self.choices(),
+            self.claims(),
+            self.wrong_implementations(),
+        ]
+        .concat();
         for (title, drawings) in [("Figures of the paper", &of_paper), ("Plots of claims", &of_claims)] {
             if drawings.is_empty() {
                 continue;
@@ -202,6 +220,31 @@ impl<'s> Outcome<'s> {
             let cells = self
                 .claim_cells(claim, *kind, class.as_ref())
                 .map(|cell| cell.replace('|', "\\|").replace('\n', " "));
+            let _ = writeln!(text, "| {} |", cells.join(" | "));
+        }
+        text
+    }
+
+    /// The table of claims under wrong implementations, if there are any.
+    fn wrong_implementations(&self) -> String {
+        if self.study.file.wrong.is_empty() {
+            return String::new();
+        }
+        let mut text = "\n## Wrong implementations\n\nA claim about the mechanism must fail if the mechanism is wrong. `whimbrel study falsify` runs it so.\n\n\
+                        | wrong | claim | class | figures |\n|---|---|---|---|\n"
+            .to_owned();
+        let rows = self.falsified.iter().map(|row| {
+            let claim = self.study.file.claim.iter().find(|claim| claim.id == row.claim);
+            let class = match claim.and_then(|claim| claim.no_test.as_ref()) {
+                Some(reason) if row.passes() => format!("{}: no test of the mechanism, {reason}", row.verdict),
+                _ => row.verdict.clone(),
+            };
+            [row.wrong.clone(), row.claim.clone(), class, row.text.clone()]
+        });
+        let open = self.not_falsified.iter();
+        let open = open.map(|(claim, wrong)| [wrong.clone(), claim.clone(), "not run yet".to_owned(), String::new()]);
+        for cells in rows.chain(open) {
+            let cells = cells.map(|cell| cell.replace('|', "\\|").replace('\n', " "));
             let _ = writeln!(text, "| {} |", cells.join(" | "));
         }
         text
@@ -422,6 +465,28 @@ fn summary(outcomes: &[Outcome<'_>]) -> String {
             study.source(),
             cells(&counts)
         );
+    }
+    text.push_str(&falsified(outcomes));
+    text
+}
+
+/// How many claims were run under wrong implementations, and which of them pass.
+fn falsified(outcomes: &[Outcome<'_>]) -> String {
+    let rows = || outcomes.iter().flat_map(|outcome| &outcome.falsified);
+    let mut text = format!(
+        "\n## Wrong implementations\n\nClaims about mechanisms were run with the mechanism off, inverted, or replaced by a coin or by the standard: {} \
+         pairs of claim and wrong implementation, {} of which pass. A claim that passes is no test of the mechanism.\n",
+        rows().count(),
+        rows().filter(|row| row.passes()).count()
+    );
+    if rows().any(Falsified::passes) {
+        text.push_str("\n| study | claim | passes with |\n|---|---|---|\n");
+    }
+    for outcome in outcomes {
+        for row in outcome.falsified.iter().filter(|row| row.passes()) {
+            let id = &outcome.study.id;
+            let _ = writeln!(text, "| [{id}]({id}/README.md) | {} | {} |", row.claim, row.wrong);
+        }
     }
     text
 }

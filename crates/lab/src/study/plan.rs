@@ -40,11 +40,13 @@ impl Study {
             folder: folder.to_owned(),
             file,
             document,
+            wrong: None,
         };
         study.check_names()?;
         for quick in [false, true] {
             study.check_claims(&study.plan(quick)?, quick)?;
         }
+        study.check_wrong()?;
         Ok(study)
     }
 
@@ -119,6 +121,10 @@ impl Study {
                 }
                 changes.set(&value.set.0, &format!("{at}.set"));
                 params.push((axis.entry.name.clone(), value.is.clone()));
+            }
+            if let Some(wrong) = self.wrong.as_ref().filter(|wrong| wrong.is_at(&entry.name, &params)) {
+                let number = self.file.wrong.iter().position(|other| other.name == wrong.name);
+                changes.set(&wrong.set.0, &format!("wrong[{}].set", number.unwrap_or(0)));
             }
             let scenario = Scenario::from_text(&path, &text, &changes.arguments())
                 .map_err(|error| self.relocated(error, &changes))?;
@@ -266,7 +272,11 @@ impl Study {
                 } else {
                     continue;
                 };
-                let key = if field == "scenario" { "name" } else { "id" };
+                let key = if field == "scenario" || field == "wrong" {
+                    "name"
+                } else {
+                    "id"
+                };
                 problems.push(
                     self.document
                         .problem(&format!("{field}[{number}].{key}"), message, None),
@@ -291,6 +301,8 @@ impl Study {
                 .map(|claim| claim.id.as_str())
                 .collect::<Vec<_>>(),
         );
+        let wrong: Vec<_> = self.file.wrong.iter().map(|wrong| wrong.name.as_str()).collect();
+        unique("wrong", &wrong);
         unique(
             "figure",
             &self
@@ -320,7 +332,7 @@ impl Study {
     }
 
     /// Evaluates every claim on made-up figures: what is asked for must be there.
-    fn check_claims(&self, planned: &[PlannedScenario], quick: bool) -> Result<(), StudyError> {
+    pub(super) fn check_claims(&self, planned: &[PlannedScenario], quick: bool) -> Result<(), StudyError> {
         let probes: Vec<Vec<Probe<'_>>> = planned
             .iter()
             .map(|planned| planned.scenario.points.iter().map(Probe).collect())
