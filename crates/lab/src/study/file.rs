@@ -193,7 +193,7 @@ pub(crate) struct ClaimEntry {
     pub(crate) vacuous: Option<String>,
     /// Why a wrong implementation fulfils it as well: it is no test of the mechanism.
     pub(crate) no_test: Option<String>,
-    /// The axis of which one value must fulfil the check at all values of the others.
+    /// The axis of which one value must fulfil the check at all values of the others: the best scheme, say. Only for questions of our own.
     pub(crate) for_some: Option<String>,
 }
 

@@ -8,7 +8,7 @@ use whimbrel_scenario::{Document, Origin, Point, Problem, Record, Recorded, Scen
 use super::check::{evaluate, pictured};
 use super::figures::{Figured, Figures, Measured, PointRuns, Subject, matches, same, wanted_links};
 use super::file::{
-    AxisEntry, AxisValue, ClaimEntry, FigureEntry, LineEntry, ScenarioEntry, Selection, Snapshot, StudyFile,
+    AxisEntry, AxisValue, ClaimEntry, ClaimKind, FigureEntry, LineEntry, ScenarioEntry, Selection, Snapshot, StudyFile,
 };
 use super::{PlannedScenario, Study, StudyError};
 use crate::metric::is_watched;
@@ -316,6 +316,14 @@ impl Study {
             if self.file.claim.iter().any(|claim| claim.id == figure.id) {
                 let message = format!("`{}` is a claim's, and a plot has the name of either", figure.id);
                 problems.push(self.document.problem(&format!("figure[{number}].id"), message, None));
+            }
+        }
+        for (number, claim) in self.file.claim.iter().enumerate() {
+            let kind = claim.kind.or(self.file.kind).unwrap_or(ClaimKind::Paper);
+            if claim.for_some.is_some() && kind != ClaimKind::Own {
+                let message = "a paper's claim has one reading, and so have all claims of a study: state it in `at`";
+                let field = format!("claim[{number}].for_some");
+                problems.push(self.document.problem(&field, message, None));
             }
         }
         if self.file.scenario.is_empty() || self.file.claim.is_empty() {
