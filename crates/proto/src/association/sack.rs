@@ -242,9 +242,8 @@ impl Association {
             ack.filled = sample.flight_before >= path.control.cwnd();
             path.control.on_ack(&sample, CouplingLimits::growth(growth));
             path.one_packet_only = false;
-            if ack.sent_here_at.is_some() {
-                path.unanswered.on_data_acked(ack.newest_sent_at.is_some());
-            }
+            // Retransmissions count too: a path may carry nothing else.
+            path.unanswered.on_data_acked(ack.newest_sent_at.is_some());
         } else if !ack.again {
             return;
         }

@@ -1,6 +1,7 @@
 //! What shows that a path works: acknowledgements and HEARTBEAT ACKs, and what they do not show (RFC 9260 §8.1 to §8.3).
 
 use crate::support::{Fate, Host, Net, addrs};
+use whimbrel_control::multipath::RetransmitPath;
 use whimbrel_control::{Scheme, Span};
 use whimbrel_proto::{AssociationConfig, CloseReason, Ecn, Event, Message, PathId, PathState};
 use whimbrel_wire::ChunkType;
@@ -185,4 +186,43 @@ fn an_association_ends_whose_data_never_arrives_although_heartbeats_do() {
             );
         }
     }
+}
+
+/// The second path carries retransmissions only. Two of them time out, later ones arrive: HEARTBEATs end the back-off of its timer again
+/// (RFC 9260 §6.3.1), although no data was sent on that path first.
+#[test]
+fn the_back_off_of_a_path_with_retransmissions_alone_ends() {
+    let config = AssociationConfig {
+        hb_interval: Span::from_secs(5),
+        retransmit_path: Some(RetransmitPath::Alternate),
+        ..scheme("standard")
+    };
+    let (mut net, a, _) = Net::established(2, &config);
+    let second = addrs(Host::B, 2)[1];
+    let (mut first_sent, mut second_sent) = (0, 0);
+    net.filter = Box::new(move |packet| {
+        if packet.from != Host::A || !packet.has(ChunkType::DATA) {
+            return Fate::Deliver;
+        }
+        let lost = if packet.remote == second {
+            second_sent += 1;
+            second_sent <= 2
+        } else {
+            first_sent += 1;
+            first_sent % 40 == 0
+        };
+        if lost { Fate::Drop } else { Fate::Deliver }
+    });
+    for _ in 0..300 {
+        net.send(Host::A, a, Message::zeros(0, 20_000));
+        net.run_for(Span::from_millis(200));
+    }
+    let path = net.a.association(a).expect("open").paths().nth(1).expect("a path");
+    let on_second = net
+        .wire
+        .iter()
+        .filter(|sent| sent.from == Host::A && sent.remote == second);
+    let retransmissions = on_second.filter(|sent| sent.has(ChunkType::DATA)).count();
+    assert!(retransmissions > 10, "{retransmissions}");
+    assert_eq!(path.rto, Span::from_secs(1), "RTO.Min");
 }
