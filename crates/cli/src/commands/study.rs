@@ -1,25 +1,24 @@
 //! `whimbrel study`: runs studies that check published claims.
 
 mod falsify;
+mod runs;
+mod shelf;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::json;
-use whimbrel_lab::{Part, PlannedScenario, Results, Run, Status, Study, StudyError, StudyReport, pages, run_planned};
+use whimbrel_lab::{Study, StudyReport, pages};
 use whimbrel_scenario::visible;
 
+use self::runs::run_scenario;
+use self::shelf::{Shelf, ShelfArgs, study_error};
 use super::report::write_report;
-use crate::execute::{jobs, width};
+use crate::execute::width;
 use crate::interrupt::listen;
 use crate::output::{
-    EXIT_CODES, Ended, FAILED, INTERRUPTED, Outcome, WRONG_USE, count, exit, fail, note, print, print_json,
-    print_json_text,
+    EXIT_CODES, FAILED, Outcome, WRONG_USE, count, exit, fail, note, print, print_json, print_json_text,
 };
-use crate::progress::Reporter;
-
-/// The studies of the project at build time: study, file, content.
-const EMBEDDED: &[(&str, &str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/studies.rs"));
 
 /// Run studies that check published claims
 #[derive(clap::Args, Debug)]
@@ -39,13 +38,6 @@ enum Command {
     Falsify(falsify::Args),
     /// Print the summary of all studies as Markdown, from the outcomes that `run --keep` stored
     Results(ResultsArgs),
-}
-
-#[derive(clap::Args, Debug)]
-struct ShelfArgs {
-    /// Folder with studies. Default: ./studies, or the studies embedded in this program
-    #[arg(long, value_name = "DIR")]
-    studies: Option<PathBuf>,
 }
 
 #[derive(clap::Args, Debug)]
@@ -116,84 +108,6 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         Command::Falsify(args) => falsify::falsify(args),
         Command::Results(args) => results(args),
     })
-}
-
-/// The folder of the studies.
-struct Shelf {
-    folders: Vec<PathBuf>,
-    /// Keeps the unpacked studies of the program while they are in use.
-    unpacked: Option<tempfile::TempDir>,
-}
-
-impl Shelf {
-    fn open(args: &ShelfArgs) -> Outcome<Self> {
-        let here = Path::new("studies");
-        let folder = args.studies.as_deref().or_else(|| here.is_dir().then_some(here));
-        if let Some(folder) = folder {
-            let folders = Study::folders(folder).map_err(|error| study_error(&error))?;
-            if folders.is_empty() {
-                let message = format_args!(
-                    "no studies in {}: a study is a folder with a study.toml",
-                    folder.display()
-                );
-                return Err(fail(WRONG_USE, message));
-            }
-            return Ok(Shelf {
-                folders,
-                unpacked: None,
-            });
-        }
-        let unpack = || -> std::io::Result<tempfile::TempDir> {
-            let folder = tempfile::tempdir()?;
-            for (study, file, content) in EMBEDDED {
-                std::fs::create_dir_all(folder.path().join(study))?;
-                std::fs::write(folder.path().join(study).join(file), content)?;
-            }
-            Ok(folder)
-        };
-        let unpacked = unpack().map_err(|error| fail(FAILED, format_args!("cannot unpack the studies: {error}")))?;
-        Ok(Shelf {
-            folders: Study::folders(unpacked.path()).map_err(|error| study_error(&error))?,
-            unpacked: Some(unpacked),
-        })
-    }
-
-    /// The folders of these studies, or of all.
-    fn named(&self, ids: &[String], all: bool) -> Outcome<Vec<PathBuf>> {
-        if all {
-            return Ok(self.folders.clone());
-        }
-        let find = |id: &String| {
-            Study::find(&self.folders, id).map_err(|hint| {
-                let hint = hint.map_or_else(String::new, |hint| format!("\n  hint: {hint}"));
-                fail(WRONG_USE, format_args!("there is no study `{id}`{hint}"))
-            })
-        };
-        ids.iter().map(find).collect()
-    }
-
-    /// What is kept goes into the folders of the studies, which those of the program do not have.
-    fn check_keep(&self, keep: bool) -> Outcome {
-        if keep && self.unpacked.is_some() {
-            let message = "--keep needs a folder of studies: name it with --studies";
-            return Err(fail(WRONG_USE, message));
-        }
-        Ok(())
-    }
-
-    fn load(&self, folder: &Path) -> Outcome<Study> {
-        Study::load(folder).map_err(|error| study_error(&error))
-    }
-}
-
-fn study_error(error: &StudyError) -> Ended {
-    if let StudyError::Invalid(problems) = error {
-        problems
-            .iter()
-            .for_each(|problem| note(format_args!("error: {problem}")));
-        return Ended(WRONG_USE);
-    }
-    fail(WRONG_USE, error)
 }
 
 fn list(args: &ListArgs) -> Outcome {
@@ -348,50 +262,6 @@ fn run_study(study: &Study, args: &RunArgs, interrupted: &std::sync::atomic::Ato
         write(study.folder().join("results.json"))?;
     }
     Ok(report)
-}
-
-fn run_scenario(
-    planned: &PlannedScenario,
-    folder: Option<&Path>,
-    command: &[String],
-    (requested, quiet): (Option<u16>, bool),
-    interrupted: &std::sync::atomic::AtomicBool,
-) -> Outcome<Vec<Run>> {
-    let mut results = folder
-        .map(|folder| Results::create(folder, &planned.scenario, command.to_vec(), Part::ALL))
-        .transpose()
-        .map_err(|error| fail(FAILED, error))?;
-    let options = whimbrel_lab::Options {
-        jobs: jobs(requested),
-        watch: planned.watch,
-        timeline: planned.timeline,
-        ..whimbrel_lab::Options::new(interrupted)
-    };
-    let mut teller = Reporter::new(quiet);
-    let mut runs = Vec::with_capacity(planned.scenario.runs());
-    let outcome = run_planned(planned, &options, &mut teller, &mut |run| {
-        if let Some(results) = &mut results {
-            results.add(&run)?;
-        }
-        runs.push(run);
-        Ok(())
-    });
-    teller.finish();
-    let status = match &outcome {
-        whimbrel_lab::Outcome { error: Some(_), .. } => Status::Failed,
-        whimbrel_lab::Outcome { interrupted: true, .. } => Status::Interrupted,
-        _ => Status::Complete,
-    };
-    let written = results.map(|results| results.finish(status)).transpose();
-    if let Some(error) = outcome.error {
-        return Err(fail(FAILED, error));
-    }
-    if outcome.interrupted {
-        note("interrupted: a study is judged when all its runs are complete");
-        return Err(Ended(INTERRUPTED));
-    }
-    written.map_err(|error| fail(FAILED, error))?;
-    Ok(runs)
 }
 
 /// Returns the command without options that do not affect the results.

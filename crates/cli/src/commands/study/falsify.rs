@@ -6,9 +6,10 @@ use serde_json::{Value, json};
 use whimbrel_lab::{Falsified, Study, WrongStudy, write_falsified};
 use whimbrel_scenario::visible;
 
-use super::{Shelf, ShelfArgs, count, run_scenario, study_error};
+use super::runs::run_scenario;
+use super::shelf::{Shelf, ShelfArgs, study_error};
 use crate::interrupt::listen;
-use crate::output::{FAILED, Outcome, WRONG_USE, fail, note, print, print_json};
+use crate::output::{FAILED, Outcome, WRONG_USE, count, fail, note, print, print_json};
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {

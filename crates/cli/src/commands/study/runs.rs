@@ -1,0 +1,53 @@
+//! Runs of one scenario of a study.
+
+use std::path::Path;
+
+use whimbrel_lab::{Part, PlannedScenario, Results, Run, Status, run_planned};
+
+use crate::execute::jobs;
+use crate::output::{Ended, FAILED, INTERRUPTED, Outcome, fail, note};
+use crate::progress::Reporter;
+
+pub(super) fn run_scenario(
+    planned: &PlannedScenario,
+    folder: Option<&Path>,
+    command: &[String],
+    (requested, quiet): (Option<u16>, bool),
+    interrupted: &std::sync::atomic::AtomicBool,
+) -> Outcome<Vec<Run>> {
+    let mut results = folder
+        .map(|folder| Results::create(folder, &planned.scenario, command.to_vec(), Part::ALL))
+        .transpose()
+        .map_err(|error| fail(FAILED, error))?;
+    let options = whimbrel_lab::Options {
+        jobs: jobs(requested),
+        watch: planned.watch,
+        timeline: planned.timeline,
+        ..whimbrel_lab::Options::new(interrupted)
+    };
+    let mut teller = Reporter::new(quiet);
+    let mut runs = Vec::with_capacity(planned.scenario.runs());
+    let outcome = run_planned(planned, &options, &mut teller, &mut |run| {
+        if let Some(results) = &mut results {
+            results.add(&run)?;
+        }
+        runs.push(run);
+        Ok(())
+    });
+    teller.finish();
+    let status = match &outcome {
+        whimbrel_lab::Outcome { error: Some(_), .. } => Status::Failed,
+        whimbrel_lab::Outcome { interrupted: true, .. } => Status::Interrupted,
+        _ => Status::Complete,
+    };
+    let written = results.map(|results| results.finish(status)).transpose();
+    if let Some(error) = outcome.error {
+        return Err(fail(FAILED, error));
+    }
+    if outcome.interrupted {
+        note("interrupted: a study is judged when all its runs are complete");
+        return Err(Ended(INTERRUPTED));
+    }
+    written.map_err(|error| fail(FAILED, error))?;
+    Ok(runs)
+}
