@@ -16,6 +16,9 @@ use crate::text::json_problem;
 /// Outcomes of the claims under wrong implementations, as the study's folder keeps them.
 pub(crate) const FALSIFIED: &str = "falsified.json";
 
+/// Stands for the class of what was not run.
+const NOT_RUN: &str = "not run yet";
+
 /// A study whose mechanism is replaced by a wrong one, with the claims that must then fail.
 #[derive(Clone, Debug)]
 pub struct WrongStudy {
@@ -41,6 +44,10 @@ pub struct Falsified {
 }
 
 impl Falsified {
+    pub(super) fn was_run(&self) -> bool {
+        self.verdict != NOT_RUN
+    }
+
     /// Returns whether the claim holds although the implementation is wrong: it tests something else.
     pub fn passes(&self) -> bool {
         [Verdict::Reproduced, Verdict::Mostly]
@@ -103,9 +110,9 @@ impl Study {
         self.file.claim.iter().filter_map(row).collect()
     }
 
-    /// Returns the stored outcomes that are those of the claims and wrong implementations as they are now, and the pairs of claim and wrong
-    /// implementation without one.
-    pub(super) fn kept_falsified(&self) -> Result<(Vec<Falsified>, Vec<(String, String)>), String> {
+    /// Returns the stored outcome of each pair of claim and wrong implementation, if it is of both as they are now; otherwise one that says that
+    /// it was not run.
+    pub(super) fn kept_falsified(&self) -> Result<Vec<Falsified>, String> {
         let path = self.folder.join(FALSIFIED);
         let kept: Vec<Falsified> = match std::fs::read_to_string(&path) {
             Ok(text) => {
@@ -114,18 +121,22 @@ impl Study {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(format!("{}: {error}", path.display())),
         };
-        let (mut current, mut missing) = (Vec::new(), Vec::new());
+        let mut rows = Vec::new();
         for wrong in &self.file.wrong {
             for claim in self.file.claim.iter().filter(|claim| wrong.claims.contains(&claim.id)) {
                 let asked = wrong.asked(claim);
                 let is_this = |row: &&Falsified| row.claim == claim.id && row.wrong == wrong.name && row.asked == asked;
-                match kept.iter().find(is_this) {
-                    Some(row) => current.push(row.clone()),
-                    None => missing.push((claim.id.clone(), wrong.name.clone())),
-                }
+                let kept = kept.iter().find(is_this).cloned();
+                rows.push(kept.unwrap_or_else(|| Falsified {
+                    claim: claim.id.clone(),
+                    wrong: wrong.name.clone(),
+                    verdict: NOT_RUN.to_owned(),
+                    text: String::new(),
+                    asked,
+                }));
             }
         }
-        Ok((current, missing))
+        Ok(rows)
     }
 
     /// Checks that the wrong implementations name claims of the study, and that their scenarios can be planned.
