@@ -288,7 +288,7 @@ fn errors_of_a_study_have_their_line() {
       hint: did you mean `trend`?
     ");
     insta::assert_snapshot!(with("paper = 1.0\n", "paper = 1.0\nfor_some = \"loss\"\n"), @r"
-    error: studies/loss/study.toml:28:1: claim[1].for_some: a paper's claim has one reading, and so have all claims of a study: state it in `at`
+    error: studies/loss/study.toml:28:12: claim[1].for_some: a paper's claim has one reading, and so have all claims of a study: state it in `at`
     ");
     insta::assert_snapshot!(with("id = \"full\"", "id = \"falls\""), @r"
     error: studies/loss/study.toml:25:6: claim[1].id: `falls` is there twice
