@@ -12,7 +12,7 @@ use whimbrel_lab::{Study, StudyReport, pages};
 use whimbrel_scenario::visible;
 
 use self::runs::run_scenario;
-use self::shelf::{Shelf, ShelfArgs, study_error};
+use self::shelf::{ChosenArgs, Shelf, ShelfArgs, study_error};
 use super::report::write_report;
 use crate::execute::width;
 use crate::interrupt::listen;
@@ -63,12 +63,8 @@ struct ResultsArgs {
 
 #[derive(clap::Args, Debug)]
 struct RunArgs {
-    /// Names of studies; see `whimbrel study list`
-    #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "ID")]
-    ids: Vec<String>,
-    /// Run all studies
-    #[arg(long)]
-    all: bool,
+    #[command(flatten)]
+    chosen: ChosenArgs,
     /// Run the short form of each study, with fewer seeds and shorter sweeps
     #[arg(long)]
     quick: bool,
@@ -163,7 +159,7 @@ fn results(args: &ResultsArgs) -> Outcome {
 fn run_studies(args: &RunArgs) -> Outcome {
     let shelf = Shelf::open(&args.shelf)?;
     shelf.check_keep(args.keep)?;
-    let folders = shelf.named(&args.ids, args.all)?;
+    let folders = shelf.chosen(&args.chosen)?;
     // All studies are checked before any of them runs.
     let studies = folders
         .iter()
@@ -188,7 +184,7 @@ fn run_studies(args: &RunArgs) -> Outcome {
     }
     if args.json {
         let value = match reports.as_slice() {
-            [one] if !args.all => one.clone(),
+            [one] if !args.chosen.all => one.clone(),
             several => serde_json::Value::from(several),
         };
         print_json(&value)?;

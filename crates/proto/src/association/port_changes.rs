@@ -13,6 +13,9 @@ const ROUNDS: u32 = 2;
 /// but answers, so no packet of its own starts the verification again before its next HEARTBEAT.
 const MOST_ROUNDS: u32 = 8;
 
+/// How many further ports wait for their turn. Whoever knows the tag can send from many; the peer's may be among them.
+const MOST_OTHERS: usize = 8;
+
 /// A path whose peer may have another UDP port.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PortChange {
@@ -25,8 +28,8 @@ pub(super) struct PortChange {
 #[derive(Debug)]
 struct Verification {
     change: PortChange,
-    /// The last port from which a packet has come since, if it is another.
-    next: Option<TransportAddr>,
+    /// Other ports from which packets have come since, the first one first.
+    others: Vec<TransportAddr>,
     /// Of the HEARTBEATs to the old and the new port.
     nonces: [u64; 2],
     new_answered: bool,
@@ -42,7 +45,7 @@ impl Verification {
     fn new(now: Time, change: PortChange) -> Verification {
         Verification {
             change,
-            next: None,
+            others: Vec::new(),
             nonces: [0; 2],
             new_answered: false,
             old_answered: false,
@@ -95,8 +98,8 @@ impl PortChanges {
         }
         if entry.is_unanswered() && entry.rounds > ROUNDS {
             *entry = Verification::new(now, change);
-        } else {
-            entry.next = Some(change.new);
+        } else if entry.others.len() < MOST_OTHERS && !entry.others.contains(&change.new) {
+            entry.others.push(change.new);
         }
     }
 
@@ -110,13 +113,17 @@ impl PortChanges {
         let index = self.0.iter().position(|entry| entry.due <= now)?;
         let entry = &mut self.0[index];
         let change = entry.change;
-        let patient = entry.is_unanswered() && entry.next.is_none();
+        let patient = entry.is_unanswered() && entry.others.is_empty();
         if entry.rounds >= if patient { MOST_ROUNDS } else { ROUNDS } {
             let moves = entry.new_answered && !entry.old_answered;
             let old = if moves { change.new } else { change.old };
-            match entry.next.filter(|_| !entry.old_answered) {
-                Some(new) => *entry = Verification::new(now, PortChange { old, new, ..change }),
-                None => drop(self.0.swap_remove(index)),
+            if entry.old_answered || entry.others.is_empty() {
+                self.0.swap_remove(index);
+            } else {
+                let new = entry.others.remove(0);
+                let others = core::mem::take(&mut entry.others);
+                *entry = Verification::new(now, PortChange { old, new, ..change });
+                entry.others = others;
             }
             return Some(if moves { PortStep::Move(change) } else { PortStep::Keep });
         }

@@ -120,8 +120,8 @@ fn an_idle_association_follows_a_nat_although_packets_are_lost() {
 }
 
 /// B sends, and A only acknowledges: after a few packets A has no reason to send any more. What follows must suffice.
-fn follows_for_a_receiver(lost_rounds: usize, second_change: Option<Span>) -> Span {
-    let (mut net, _, b) = behind_nat(&AssociationConfig::default());
+fn follows_for_a_receiver(config: &AssociationConfig, lost_rounds: usize, second_change: Option<Span>) -> Span {
+    let (mut net, _, b) = behind_nat(config);
     net.send(Host::B, b, Message::zeros(0, 5000));
     net.run_for(Span::from_secs(1));
     net.send(Host::B, b, Message::zeros(0, 20_000));
@@ -157,18 +157,22 @@ fn follows_for_a_receiver(lost_rounds: usize, second_change: Option<Span>) -> Sp
 /// Neither port has answered in time: both are asked again, as the peer may have nothing to send.
 #[test]
 fn neither_port_answers_at_first() {
-    for (losses, most) in [(0, 1500), (2, 2500), (4, 4000), (6, 10_000)] {
-        let took = follows_for_a_receiver(losses, None);
-        assert!(took < Span::from_millis(most), "{losses} lost: {took}");
+    for config in both() {
+        for (losses, most) in [(0, 1500), (2, 2500), (4, 4000), (6, 10_000)] {
+            let took = follows_for_a_receiver(&config, losses, None);
+            assert!(took < Span::from_millis(most), "{losses} lost: {took}");
+        }
     }
 }
 
 /// The port changes once more before it has answered: the answers come from a third port, and nothing comes afterwards.
 #[test]
 fn the_port_changes_again_while_it_is_verified() {
-    for after in [0, 5, 9].map(Span::from_millis) {
-        let took = follows_for_a_receiver(0, Some(after));
-        assert!(took < Span::from_millis(4000), "{after}: {took}");
+    for config in both() {
+        for after in [0, 5, 9].map(Span::from_millis) {
+            let took = follows_for_a_receiver(&config, 0, Some(after));
+            assert!(took < Span::from_millis(4000), "{after}: {took}");
+        }
     }
 }
 
@@ -189,6 +193,33 @@ fn data_goes_on_at_once_when_a_silent_peer_is_heard_again() {
     });
     let took = net.now.since(start);
     assert!(took < Span::from_millis(500), "{took}");
+}
+
+/// The peer has moved and has nothing to send, and someone with the right tag sends junk from a new port every 20 ms: the right port, which
+/// answers, has its turn. The junk causes few packets.
+#[test]
+fn junk_does_not_keep_a_silent_peer_from_being_followed() {
+    let (mut net, _, b) = behind_nat(&AssociationConfig::default());
+    net.send(Host::B, b, Message::zeros(0, 5000));
+    net.run_for(Span::from_secs(1));
+    net.send(Host::B, b, Message::zeros(0, 20_000));
+    net.run_for(Span::from_millis(5));
+    set_nat(&mut net, NEW);
+    let start = net.now;
+    let first = net.wire.len();
+    let mut round = 0;
+    while net.contents(Host::A).len() < 2 {
+        let bytes = junk(&net);
+        let from = meta(addrs(Host::B, 1)[0], at_port(NEW + 1 + round % 1000));
+        let _ = net.deliver_from(Host::B, from, &bytes);
+        net.run_for(Span::from_millis(20));
+        round += 1;
+        assert!(net.now.since(start) < Span::from_secs(60), "the message");
+    }
+    assert_eq!(used_port(&net, b), NEW);
+    let astray = (NEW + 1..=NEW + 1000).map(|port| sent_to(&net, port, first).len());
+    let astray: usize = astray.sum();
+    assert!(astray <= usize::from(round), "{astray} packets for {round}");
 }
 
 /// Someone on the host of the peer, or behind the same NAT, sends packets with the right tag from ports of its own.

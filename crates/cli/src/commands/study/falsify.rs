@@ -1,24 +1,18 @@
 //! `whimbrel study falsify`: claims about a mechanism, run with wrong implementations of it.
 
-use std::path::PathBuf;
-
 use serde_json::{Value, json};
 use whimbrel_lab::{Falsified, Study, WrongStudy, write_falsified};
 use whimbrel_scenario::visible;
 
 use super::runs::run_scenario;
-use super::shelf::{Shelf, ShelfArgs, study_error};
+use super::shelf::{ChosenArgs, Shelf, ShelfArgs, study_error};
 use crate::interrupt::listen;
 use crate::output::{FAILED, Outcome, WRONG_USE, count, fail, note, print, print_json};
 
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// Names of studies; see `whimbrel study list`
-    #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "ID")]
-    ids: Vec<String>,
-    /// All studies that have wrong implementations
-    #[arg(long)]
-    all: bool,
+    #[command(flatten)]
+    chosen: ChosenArgs,
     /// Run the short form of each study, with fewer seeds and shorter sweeps
     #[arg(long)]
     quick: bool,
@@ -41,12 +35,15 @@ pub(super) struct Args {
 pub(super) fn falsify(args: &Args) -> Outcome {
     let shelf = Shelf::open(&args.shelf)?;
     shelf.check_keep(args.keep)?;
-    let folders: Vec<PathBuf> = shelf.named(&args.ids, args.all)?;
+    let folders = shelf.chosen(&args.chosen)?;
     let studies = folders
         .iter()
         .map(|folder| shelf.load(folder))
         .collect::<Outcome<Vec<_>>>()?;
-    if let Some(without) = studies.iter().find(|study| !args.all && study.falsified().is_empty()) {
+    if let Some(without) = studies
+        .iter()
+        .find(|study| !args.chosen.all && study.falsified().is_empty())
+    {
         return Err(fail(
             WRONG_USE,
             format_args!(

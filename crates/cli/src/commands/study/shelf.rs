@@ -9,6 +9,17 @@ use crate::output::{Ended, FAILED, Outcome, WRONG_USE, fail, note};
 /// The studies of the project at build time: study, file, content.
 const EMBEDDED: &[(&str, &str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/studies.rs"));
 
+/// Which of the studies are meant.
+#[derive(clap::Args, Debug)]
+pub(super) struct ChosenArgs {
+    /// Names of studies; see `whimbrel study list`
+    #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "ID")]
+    ids: Vec<String>,
+    /// Run all studies
+    #[arg(long)]
+    pub(super) all: bool,
+}
+
 #[derive(clap::Args, Debug)]
 pub(super) struct ShelfArgs {
     /// Folder with studies. Default: ./studies, or the studies embedded in this program
@@ -57,8 +68,8 @@ impl Shelf {
     }
 
     /// The folders of these studies, or of all.
-    pub(super) fn named(&self, ids: &[String], all: bool) -> Outcome<Vec<PathBuf>> {
-        if all {
+    pub(super) fn chosen(&self, chosen: &ChosenArgs) -> Outcome<Vec<PathBuf>> {
+        if chosen.all {
             return Ok(self.folders.clone());
         }
         let find = |id: &String| {
@@ -67,7 +78,7 @@ impl Shelf {
                 fail(WRONG_USE, format_args!("there is no study `{id}`{hint}"))
             })
         };
-        ids.iter().map(find).collect()
+        chosen.ids.iter().map(find).collect()
     }
 
     /// What is kept goes into the folders of the studies, which those of the program do not have.
