@@ -257,7 +257,7 @@ impl Association {
         // RFC 9260 §8.2. Nothing changes for a path without errors. Data acknowledged again may have arrived long ago: with several paths, a
         // SACK that another one overtook looks like reneging.
         let has_errors = path.errors > 0 || path.state != PathState::Active;
-        if has_errors && ack.acked > 0 && self.shows_response(index, ack) {
+        if has_errors && self.shows_response(index, ack) {
             self.path_answered(ctx, index);
         }
         self.trace_window(ctx, index);

@@ -151,6 +151,14 @@ fn follows_for_a_receiver(config: &AssociationConfig, lost_rounds: usize, second
         net.contents(Host::A).len() == 2
     });
     assert_eq!(used_port(&net, b), last);
+    if second_change.is_some() {
+        // Its HEARTBEAT was answered from another port: that says nothing about this one.
+        let there = sent_to(&net, NEW, 0);
+        assert!(
+            !there.iter().any(|sent| sent.has(ChunkType::DATA)),
+            "data to a port that did not answer"
+        );
+    }
     net.now.since(start)
 }
 
