@@ -102,7 +102,7 @@ fn pdf(book: &Path) -> Outcome {
 
 /// Checks that `SUMMARY.md` lists every page of `docs/`.
 fn contents() -> Outcome {
-    let path = "docs/SUMMARY.md";
+    let path = markdown::CONTENTS;
     let text = std::fs::read_to_string(root().join(path)).map_err(|e| format!("cannot read {path}: {e}"))?;
     let listed: BTreeSet<PathBuf> = markdown::Page::parse(&text)
         .links

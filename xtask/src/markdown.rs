@@ -156,6 +156,9 @@ pub(crate) fn check() -> Outcome<(usize, usize)> {
     }
 }
 
+/// Lists the pages of the book.
+pub(crate) const CONTENTS: &str = "docs/SUMMARY.md";
+
 fn problem(pages: &BTreeMap<PathBuf, Page>, file: &Path, destination: &str) -> Option<String> {
     let Some(target) = resolve(file, destination) else {
         return destination
@@ -164,6 +167,10 @@ fn problem(pages: &BTreeMap<PathBuf, Page>, file: &Path, destination: &str) -> O
     };
     if !root().join(&target.path).exists() {
         return Some(format!("{} does not exist", target.path.display()));
+    }
+    // mdBook makes no page of its table of contents.
+    if target.path == Path::new(CONTENTS) {
+        return Some("the book has no page for it; link to a page that lists the same".to_owned());
     }
     let (anchor, page) = (target.anchor?, pages.get(&target.path)?);
     (!page.anchors.contains(&anchor)).then(|| format!("{} has no heading with this anchor", target.path.display()))
@@ -183,6 +190,14 @@ mod tests {
             page.anchors.into_iter().collect::<Vec<_>>(),
             ["one", "one-1", "one-two-three"]
         );
+    }
+
+    #[test]
+    fn a_link_to_what_the_book_lacks_is_a_problem() {
+        let problem = |destination| problem(&BTreeMap::new(), Path::new("CHANGELOG.md"), destination);
+        assert!(problem("docs/SUMMARY.md").is_some());
+        assert!(problem("docs/studies.md").is_none());
+        assert!(problem("docs/none.md").is_some());
     }
 
     #[test]
