@@ -60,7 +60,7 @@ enum Chore {
     Same(same::Args),
     /// Build the playground: the simulator as a web page that opens from disk
     Playground(playground::Args),
-    /// List import cycles between the modules of each crate; fail if a crate has more than it may
+    /// List cycles of imports and calls between the files of each crate; fail if a crate has more than it may
     Cycles(cycles::Args),
     /// Format every Rust file, those of registered parts too
     Format(format::Args),

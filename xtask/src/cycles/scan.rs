@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::Graph;
+use super::calls::{self, Block};
+use super::components::Graph;
+use super::tokens::{is_name, tokens};
 use crate::Outcome;
 
 /// The modules of one crate.
@@ -19,7 +21,18 @@ struct Module {
     paths: BTreeSet<Vec<String>>,
     /// What it re-exports: the name, and the path as written.
     exports: BTreeMap<String, Vec<String>>,
+    /// What it imports or re-exports by name, and the path as written.
+    names: BTreeMap<String, Vec<String>>,
+    /// Types and traits that it defines.
+    types: BTreeSet<String>,
+    /// Its `impl` blocks.
+    blocks: Vec<Block>,
 }
+
+/// A type by the module that defines it, and its name.
+type Type = (usize, String);
+
+type Index<'s> = BTreeMap<&'s [String], usize>;
 
 impl Sources {
     /// Reads a crate from the folder of its root.
@@ -45,6 +58,7 @@ impl Sources {
             ..Module::default()
         };
         module.collect(&tokens, &children);
+        module.blocks = calls::blocks(&tokens);
         self.modules.push(module);
         for child in children {
             let mut path = path.clone();
@@ -62,9 +76,57 @@ impl Sources {
         if path.is_empty() { "crate".to_owned() } else { path }
     }
 
+    /// A type as it is written in code.
+    pub(super) fn type_name(&self, (at, name): &Type) -> String {
+        match self.modules[*at].path.join("::") {
+            path if path.is_empty() => name.clone(),
+            path => format!("{path}::{name}"),
+        }
+    }
+
+    fn index(&self) -> Index<'_> {
+        self.modules.iter().map(|m| m.path.as_slice()).zip(0..).collect()
+    }
+
+    /// The `impl` blocks of each type of the crate, with their modules.
+    pub(super) fn blocks(&self) -> BTreeMap<Type, Vec<(usize, &Block)>> {
+        let index = self.index();
+        let mut types: BTreeMap<Type, Vec<(usize, &Block)>> = BTreeMap::new();
+        for (at, module) in self.modules.iter().enumerate() {
+            for block in &module.blocks {
+                if let Some(of) = self.type_at(&index, at, &block.of, 0) {
+                    types.entry(of).or_default().push((at, block));
+                }
+            }
+        }
+        types
+    }
+
+    /// The type that a path in the module `at` names, if the crate defines it.
+    fn type_at(&self, index: &Index<'_>, at: usize, path: &[String], depth: u32) -> Option<Type> {
+        let (name, parents) = path.split_last().filter(|_| depth < 8)?;
+        let module = &self.modules[at];
+        let first = parents.first().unwrap_or(name);
+        if parents.is_empty() && module.types.contains(name) {
+            return Some((at, name.clone()));
+        }
+        if let Some(target) = module.names.get(first) {
+            return self.type_at(index, at, &[target, &path[1..]].concat(), depth + 1);
+        }
+        if parents.is_empty() {
+            let globs = module.paths.iter().filter_map(|path| path.split_last());
+            let mut globs = globs.filter(|(last, _)| *last == "*");
+            return globs.find_map(|(_, path)| {
+                self.type_at(index, at, &[path, std::slice::from_ref(name)].concat(), depth + 1)
+            });
+        }
+        let home = self.resolve(index, at, parents, 0)?;
+        self.type_at(index, home, std::slice::from_ref(name), depth + 1)
+    }
+
     /// Which modules each one imports.
     pub(super) fn imports(&self) -> Graph {
-        let index: BTreeMap<&[String], usize> = self.modules.iter().map(|m| m.path.as_slice()).zip(0..).collect();
+        let index = self.index();
         let targets = |(at, module): (usize, &Module)| {
             let found = module.paths.iter().filter_map(|path| self.resolve(&index, at, path, 0));
             let set: BTreeSet<usize> = found.filter(|&to| to != at).collect();
@@ -74,7 +136,7 @@ impl Sources {
     }
 
     /// The module that defines what a path in the module `at` names.
-    fn resolve(&self, index: &BTreeMap<&[String], usize>, at: usize, path: &[String], depth: u32) -> Option<usize> {
+    fn resolve(&self, index: &Index<'_>, at: usize, path: &[String], depth: u32) -> Option<usize> {
         let mut place = self.modules[at].path.clone();
         let mut rest = path;
         while let Some((first, others)) = rest.split_first() {
@@ -118,6 +180,7 @@ impl Module {
                 let mut trees = Vec::new();
                 use_tree(&tokens[at + 1..end], &mut Vec::new(), &mut trees);
                 for (name, path) in trees.into_iter().filter(|(_, path)| starts(&path[0])) {
+                    self.names.insert(name.clone(), path.clone());
                     if public && name != "*" {
                         self.exports.insert(name, path);
                     } else {
@@ -138,6 +201,8 @@ impl Module {
                     at += 2;
                 }
                 self.paths.insert(path);
+            } else if matches!(tokens[at].as_str(), "struct" | "enum" | "union" | "trait" | "type") {
+                self.types.extend(tokens.get(at + 1).cloned());
             }
             at += 1;
         }
@@ -158,10 +223,6 @@ fn in_visibility(before: &[String]) -> bool {
 /// Whether these tokens end with `pub(in`: what follows says who sees the item, and imports nothing.
 fn is_scope(before: &[String]) -> bool {
     before.ends_with(&["pub", "(", "in"].map(str::to_owned))
-}
-
-fn is_name(token: &str) -> bool {
-    token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
 /// Every name that a `use` brings, with its path.
@@ -217,87 +278,6 @@ fn children(tokens: &[String]) -> BTreeSet<String> {
         .windows(6)
         .filter(|six| six[0] == "(" && six[2] == "::" && six[4] == ")" && six[5] == "=");
     declared.chain(registered).map(|found| found[1].clone()).collect()
-}
-
-/// The code in names, `::` and single characters, without comments, literals and code for tests.
-fn tokens(text: &str) -> Vec<String> {
-    let mut tokens: Vec<String> = Vec::new();
-    let characters: Vec<char> = text.chars().collect();
-    let mut at = 0;
-    while at < characters.len() {
-        let rest = &characters[at..];
-        let next = rest.get(1).copied();
-        match rest[0] {
-            '/' if next == Some('/') => at += rest.iter().position(|&c| c == '\n').unwrap_or(rest.len()),
-            '"' => at += literal(rest),
-            // A character, not a lifetime.
-            '\'' if next == Some('\\') => at += 2 + rest[2..].iter().position(|&c| c == '\'').unwrap_or(0),
-            '\'' if rest.get(2) == Some(&'\'') => at += 2,
-            ':' if next == Some(':') => {
-                tokens.push("::".to_owned());
-                at += 1;
-            }
-            c if c.is_alphanumeric() || c == '_' => {
-                let end = rest.iter().position(|c| !c.is_alphanumeric() && *c != '_');
-                let name: String = rest[..end.unwrap_or(rest.len())].iter().collect();
-                at += name.chars().count() - 1;
-                tokens.push(name);
-            }
-            c if c.is_whitespace() => {}
-            c => tokens.push(c.to_string()),
-        }
-        at += 1;
-    }
-    without_tests(&tokens)
-}
-
-/// Where a string literal ends.
-fn literal(rest: &[char]) -> usize {
-    let mut escaped = false;
-    for (at, &c) in rest.iter().enumerate().skip(1) {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            '"' => return at,
-            _ => {}
-        }
-    }
-    rest.len()
-}
-
-/// Removes items marked `#[cfg(test)]`.
-fn without_tests(tokens: &[String]) -> Vec<String> {
-    let mark = ["#", "[", "cfg", "(", "test", ")", "]"];
-    let mut kept = Vec::new();
-    let mut at = 0;
-    while at < tokens.len() {
-        if tokens[at..]
-            .iter()
-            .zip(mark)
-            .filter(|(token, mark)| token == mark)
-            .count()
-            < mark.len()
-        {
-            kept.push(tokens[at].clone());
-            at += 1;
-            continue;
-        }
-        // The item ends with a semicolon, or with the brace that closes its first one.
-        let mut depth = 0;
-        while at < tokens.len() {
-            match tokens[at].as_str() {
-                "{" => depth += 1,
-                "}" => depth -= 1,
-                _ => {}
-            }
-            let over = depth == 0 && matches!(tokens[at].as_str(), ";" | "}");
-            at += 1;
-            if over {
-                break;
-            }
-        }
-    }
-    kept
 }
 
 #[cfg(test)]
@@ -360,5 +340,41 @@ mod tests {
             },
         ];
         assert_eq!(Sources { modules }.imports(), [vec![], vec![2], vec![1]]);
+    }
+
+    #[test]
+    fn blocks_belong_to_the_type_that_their_path_leads_to() {
+        let texts = [
+            ("", "mod a; mod b; mod c; mod d; pub use a::Part; struct Root;"),
+            ("a", "pub struct Part; impl Part {} impl Default for Part {}"),
+            ("b", "use super::Part; impl Part {}"),
+            (
+                "c",
+                "struct Part; impl Part {} impl super::Part {} impl crate::a::Part {} impl From<Part> for String {}",
+            ),
+            (
+                "d",
+                "use crate::a; use super::*; use crate::a::Part as Renamed; impl a::Part {} impl Renamed {} impl Root {}",
+            ),
+        ];
+        let modules = texts.map(|(path, text)| {
+            let mut module = module(text);
+            module.path = path.split_terminator("::").map(str::to_owned).collect();
+            module.blocks = calls::blocks(&tokens(text));
+            module
+        });
+        let sources = Sources {
+            modules: modules.into(),
+        };
+        let found: Vec<_> = sources
+            .blocks()
+            .into_iter()
+            .map(|(of, blocks)| {
+                let files: Vec<_> = blocks.iter().map(|(at, _)| sources.name(*at)).collect();
+                (sources.type_name(&of), files.join(" "))
+            })
+            .collect();
+        let expected = [("Root", "d"), ("a::Part", "a a b c c d d"), ("c::Part", "c")];
+        assert_eq!(found, expected.map(|(of, files)| (of.to_owned(), files.to_owned())));
     }
 }
