@@ -2,7 +2,8 @@
 
 use std::process::Command;
 
-use crate::{Outcome, packages, process, root};
+use crate::chore::{Outcome, root};
+use crate::{packages, process};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

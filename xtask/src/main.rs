@@ -1,37 +1,23 @@
 //! The project's chores: `cargo xtask test`, `generate`, `book`, `format`, `faults`, `same`, `cycles`, `bench`, `playground`, `fuzz`.
 
 mod bench;
-mod book;
-mod bundle;
-mod companions;
-mod cycles;
-mod faults;
-mod format;
-mod fuzz;
-mod generate;
-mod headline;
-mod inline;
-mod json;
-mod machine;
-mod markdown;
+mod checks;
+mod chore;
+mod docs;
+mod files;
+mod generated;
 mod packages;
-mod pages;
-mod picture;
-mod playground;
-mod plots;
 mod process;
-mod python;
-mod reference;
-mod requirements;
-mod same;
-mod test;
-mod uses;
+mod web;
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use checks::{cycles, faults, format, fuzz, same, test};
+use chore::note;
+use docs::{book, generate};
+use web::playground;
 
 #[derive(Parser)]
 #[command(
@@ -68,9 +54,6 @@ enum Chore {
     Fuzz(fuzz::Args),
 }
 
-/// The result of a chore; the error is a message for the user.
-type Outcome<T = ()> = Result<T, String>;
-
 fn main() -> ExitCode {
     let outcome = match Cli::parse().chore {
         Chore::Test(args) => test::run(&args),
@@ -91,22 +74,4 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Prints a line to standard output. A closed output is ignored.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stdout(), "{line}");
-}
-
-/// Prints a line to standard error. A closed output is ignored.
-fn note(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
-}
-
-/// Returns the folder of the workspace.
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask lies in the workspace's folder")
-        .to_path_buf()
 }

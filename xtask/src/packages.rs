@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::{Outcome, note, process};
+use crate::chore::{Outcome, note};
+use crate::process;
 
 /// A required program, and its Debian package.
 #[derive(Debug, Clone, Copy)]

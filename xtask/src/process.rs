@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::Duration;
 
-use crate::{Outcome, note, root};
+use crate::chore::{Outcome, note, root};
 
 /// Returns a cargo command in the workspace's folder.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {

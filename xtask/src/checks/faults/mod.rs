@@ -1,0 +1,123 @@
+//! `cargo xtask faults`: shows that the tests of requirements fail when the code is defective.
+//!
+//! The files in `xtask/faults` list faults: a piece of code and its replacement, the requirements that this violates, and the tests
+//! that must fail. A fault is in the file of its first requirement's section. All faults that do not overlap are inserted into one copy
+//! of the sources, each behind a switch, so that a single build serves many of them. An environment variable sets the switch of one
+//! fault when its tests run.
+
+mod copy;
+pub(super) mod list;
+mod trial;
+
+use super::requirements::marks::Marks;
+use super::requirements::without_fault;
+use crate::chore::{Outcome, root, say};
+use list::{Fault, LISTS};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only check that the list matches the sources, without building
+    #[arg(long)]
+    check: bool,
+    /// Only check the list, and that the tests with all faults compile
+    #[arg(long)]
+    build: bool,
+    /// Only list the requirements that have neither a fault nor a reason for having none
+    #[arg(long)]
+    missing: bool,
+    /// Only faults of this requirement, such as 9.2-6; `none`: those of no requirement
+    requirement: Option<String>,
+}
+
+pub(crate) fn run(args: &Args) -> Outcome {
+    if args.missing {
+        for (id, text) in without_fault()? {
+            say(&format!("{id}: {text}"));
+        }
+        return Ok(());
+    }
+    let mut faults: Vec<(usize, Fault)> = (1..).zip(list::read()?).collect();
+    check(&faults)?;
+    if args.check {
+        say(&format!("{} faults fit the sources", faults.len()));
+        return Ok(());
+    }
+    if let Some(id) = &args.requirement {
+        let of_none = |fault: &Fault| id == "none" && fault.requirements.is_empty();
+        faults.retain(|(_, fault)| fault.requirements.contains(id) || of_none(fault));
+    }
+    let mut survivors = Vec::new();
+    let total = faults.len();
+    while !faults.is_empty() {
+        let batch = copy::take_batch(&mut faults)?;
+        copy::write(&batch)?;
+        if args.build {
+            trial::compile(&batch)?;
+        } else {
+            survivors.extend(trial::run(&batch)?);
+        }
+    }
+    if args.build {
+        say(&format!("{total} faults compile; without --build their tests run"));
+        return Ok(());
+    }
+    say(&format!("{total} faults, {} undetected", survivors.len()));
+    if survivors.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("no test detected: {}", survivors.join(", ")))
+    }
+}
+
+/// Checks that each fault fits the code, and that its tests have the marks of its requirements.
+fn check(faults: &[(usize, Fault)]) -> Outcome {
+    let marks = Marks::read()?;
+    let mut wrong = Vec::new();
+    for (number, fault) in faults {
+        if let Err(reason) = fault.place() {
+            wrong.push(format!("{}: {reason}", fault.name(*number)));
+        }
+        for test in fault.tests.iter().filter(|test| !has_binary(fault, test)) {
+            wrong.push(format!(
+                "{}: there is no program of tests for {test}: `lib::` or the name of a file in `tests`",
+                fault.name(*number)
+            ));
+        }
+        for id in &fault.requirements {
+            if !is_marked(&marks, id, fault) {
+                wrong.push(format!(
+                    "{}: none of its tests has the mark [9260:{id}]",
+                    fault.name(*number)
+                ));
+            }
+        }
+    }
+    // A requirement that counts as met is tested only if its tests fail without it.
+    for (id, text) in without_fault()? {
+        wrong.push(format!(
+            "{id} ({text}): neither a fault nor `no_fault` in the list of requirements"
+        ));
+    }
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{LISTS} does not match the sources:\n{}", wrong.join("\n")))
+    }
+}
+
+/// Returns whether the crate has the program of a test, which is `lib` or one in the folder `tests`.
+fn has_binary(fault: &Fault, test: &str) -> bool {
+    let tests = root().join("crates").join(fault.folder()).join("tests");
+    let is_file =
+        |binary: &str| tests.join(format!("{binary}.rs")).is_file() || tests.join(binary).join("main.rs").is_file();
+    test.split_once("::")
+        .is_some_and(|(binary, _)| binary == "lib" || is_file(binary))
+}
+
+fn is_marked(marks: &Marks, id: &str, fault: &Fault) -> bool {
+    marks.tests_of(id).any(|place| {
+        let marked = place.rsplit_once('`').and_then(|(rest, _)| rest.rsplit_once('`'));
+        let tests = || fault.tests.iter().filter_map(|test| test.rsplit("::").next());
+        marked.is_some_and(|(_, item)| tests().any(|test| test == item))
+    })
+}

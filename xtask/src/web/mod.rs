@@ -1,0 +1,4 @@
+//! What runs in browsers: the program of reports, and the playground.
+
+pub(crate) mod bundle;
+pub(crate) mod playground;
