@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use whimbrel_scenario::visible;
+use whimbrel_scenario::visible_xml;
 
 use crate::columns::Blobs;
 
@@ -30,7 +30,7 @@ pub(crate) fn page(title: &str, data: &Value, blobs: &Blobs) -> String {
     html.push_str("<meta name=\"color-scheme\" content=\"light dark\">\n");
     html.push_str(&format!(
         "<title>{}</title>\n<style>\n{STYLES}</style>\n</head>\n<body>\n",
-        escaped(title)
+        visible_xml(title)
     ));
     html.push_str("<noscript>This report draws its figures with JavaScript, which is switched off.</noscript>\n<div id=\"app\"></div>\n");
     html.push_str(&format!(
@@ -49,22 +49,6 @@ pub(crate) fn page(title: &str, data: &Value, blobs: &Blobs) -> String {
     ));
     html.push_str(&format!("<script>{PROGRAM}</script>\n</body>\n</html>\n"));
     html
-}
-
-/// Text between tags or in an attribute, as [`visible`]: XML has no control characters but line ends and tabs.
-pub(crate) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in visible(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 /// JSON within a script element, which ends at `</script` and is read otherwise behind `<!--`.

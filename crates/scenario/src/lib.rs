@@ -26,6 +26,6 @@ pub use scenario::{Point, Record, Recorded, Scenario, Source};
 pub use schema::schema;
 pub use scheme::{ParameterText, PartText, families, scheme_snippet, wrapped};
 pub use settings::change;
-pub use visible::{visible, visible_json, visible_lines};
+pub use visible::{visible, visible_json, visible_lines, visible_xml};
 pub use whimbrel_control::Scheme;
 pub use whimbrel_control::multipath::Accounting;

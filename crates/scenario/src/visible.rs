@@ -1,4 +1,4 @@
-//! Text of files and peers, for a terminal.
+//! Text of files and peers, for a terminal and for figures and pages.
 //!
 //! A name in a file may contain characters that move the cursor, clear the screen, or change the order of others. Everything that is
 //! printed and comes from a file or a peer passes through these functions.
@@ -28,6 +28,23 @@ pub fn visible_json(json: &str) -> String {
             out.extend(c.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")));
         },
     )
+}
+
+/// Returns text for HTML and SVG, between tags or in an attribute: as [`visible`], and with characters of markup as entities. XML has no
+/// control characters but line ends and tabs.
+pub fn visible_xml(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in visible(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
 }
 
 /// Returns TOML for a terminal: characters that are not printed as escapes of TOML. In a literal string (`'...'`) an escape changes the
@@ -84,6 +101,14 @@ mod tests {
             assert_eq!(visible(text), shown);
         }
         assert_eq!(visible_lines("a\n\tb\r\x1b"), "a\n\tb\\r\\u{1b}");
+    }
+
+    #[test]
+    fn markup_becomes_text() {
+        assert_eq!(
+            visible_xml("<a b='c' d=\"&\">\n"),
+            "&lt;a b=&#39;c&#39; d=&quot;&amp;&quot;&gt;\\n"
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::Value;
-use whimbrel_scenario::visible;
+use whimbrel_scenario::visible_xml;
 
 use super::check::Plotted;
 use crate::report::short;
@@ -100,7 +100,7 @@ pub(super) fn plot(points: &[Plotted], titles: &Titles<'_>) -> Option<String> {
         svg,
         "<text x=\"{}\" y=\"{below}\" text-anchor=\"middle\">{}</text>",
         (LEFT + RIGHT) / 2.0,
-        escaped(
+        visible_xml(
             &first
                 .at
                 .get(bottom.axis)
@@ -229,7 +229,7 @@ impl<'p> Bottom<'p> {
                 let _ = writeln!(
                     svg,
                     "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"end\" transform=\"rotate(-35 {x:.1} {y})\">{}</text>",
-                    escaped(&name)
+                    visible_xml(&name)
                 );
                 continue;
             }
@@ -238,7 +238,7 @@ impl<'p> Bottom<'p> {
                 let _ = writeln!(
                     svg,
                     "<text x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{}</text>",
-                    escaped(&name)
+                    visible_xml(&name)
                 );
                 end = x + half;
             }
@@ -322,7 +322,7 @@ impl Heights {
         let _ = writeln!(
             svg,
             "<text x=\"14\" y=\"{middle}\" text-anchor=\"middle\" transform=\"rotate(-90 14 {middle})\">{}</text>",
-            escaped(title)
+            visible_xml(title)
         );
     }
 }
@@ -406,15 +406,8 @@ fn entry(svg: &mut String, label: &str, number: usize, (x, y): (f64, f64)) {
         x + 12.0,
         dashes(number),
         x + TEXT,
-        escaped(label)
+        visible_xml(label)
     );
-}
-
-fn escaped(text: &str) -> String {
-    visible(text)
-        .replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }
 
 #[cfg(test)]

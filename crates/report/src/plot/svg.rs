@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use whimbrel_scenario::visible_xml;
+
 use super::canvas::{Anchor, At, Canvas, Colour, Stroke};
-use crate::page::escaped;
 
 /// A file that is being drawn.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ impl Svg {
         let mut text = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\" \
              font-family=\"Helvetica, Arial, sans-serif\">\n<title>{}</title>\n",
-            escaped(title)
+            visible_xml(title)
         );
         let _ = writeln!(text, "<rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>");
         Svg {
@@ -95,7 +96,7 @@ impl Canvas for Svg {
             self.text,
             "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" fill=\"{}\" text-anchor=\"{anchor}\"{turn}>{}</text>",
             hex(colour),
-            escaped(words)
+            visible_xml(words)
         );
     }
 
