@@ -279,11 +279,11 @@ impl<'s> Outcome<'s> {
         named.chain([("time".to_owned(), "s".to_owned())]).collect()
     }
 
-    /// The plots of the claims that were measured at several points. A single figure stands in the table.
+    /// The plots of the claims that were measured at several points. The table has the figures of the others.
     fn claim_drawings(&self) -> Vec<Drawing<'_>> {
         let units = self.units();
         let drawing = |claim: &'s ClaimEntry| {
-            let kept = kept_of(self.kept.as_ref(), claim).filter(|kept| kept.points.len() > 1)?;
+            let kept = kept_of(self.kept.as_ref(), claim)?;
             let (of, over) = claim.check.subject();
             let titles = Titles {
                 over,

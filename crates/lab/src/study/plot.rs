@@ -29,6 +29,8 @@ const COLUMN: f64 = 280.0;
 const TEXT: f64 = 18.0;
 /// Points of a line that have a mark.
 const MOST_MARKS: usize = 40;
+/// The least number of figures, ours and the paper's, that a plot shows. A sentence says more about two.
+const FEWEST_FIGURES: usize = 3;
 
 /// What a plot says beside its points.
 pub(super) struct Titles<'t> {
@@ -74,8 +76,12 @@ struct Heights {
     step: f64,
 }
 
-/// The plot of these points; none without any.
+/// The plot of these points; none if there are too few.
 pub(super) fn plot(points: &[Plotted], titles: &Titles<'_>) -> Option<String> {
+    let papers = points.iter().filter_map(|point| point.paper).count();
+    if points.len() + papers < FEWEST_FIGURES {
+        return None;
+    }
     let first = points.first()?;
     let bottom = Bottom::of(points, titles.over)?;
     let series = series(points, bottom.axis);
@@ -479,18 +485,21 @@ mod tests {
     }
 
     #[test]
-    fn one_or_two_points_make_a_plot_too() {
-        let points = [point(1, "a", 2.0, None), point(5, "a", 3.0, None)];
-        for count in [1, 2] {
-            let svg = plot(&points[..count], &TITLES).expect("a plot");
-            assert_eq!(svg.matches("cx=").count() - 1, count, "{svg}");
+    fn two_figures_make_no_plot() {
+        let ours = |x: i32| point(x, "a", 2.0, None);
+        let of_paper = |x: i32| point(x, "a", 2.0, Some(2.5));
+        for few in [&[][..], &[ours(1)], &[of_paper(1)], &[ours(1), ours(5)]] {
+            assert_eq!(plot(few, &TITLES), None);
         }
-        let single = Plotted {
+        for (marks, points) in [(3, &[ours(1), ours(5), ours(9)][..]), (2, &[ours(1), of_paper(5)])] {
+            let svg = plot(points, &TITLES).expect("a plot");
+            assert_eq!(svg.matches("cx=").count() - 1, marks, "{svg}");
+        }
+        let no_axes = Plotted {
             at: Vec::new(),
-            ..points[0].clone()
+            ..ours(1)
         };
-        assert!(plot(&[single], &TITLES).expect("a plot").contains("<circle"));
-        assert_eq!(plot(&[], &TITLES), None);
+        assert!(plot(&vec![no_axes; 3], &TITLES).expect("a plot").contains("<circle"));
     }
 
     #[test]
@@ -515,8 +524,10 @@ mod tests {
     #[test]
     fn the_axis_of_values_has_round_steps_and_a_title() {
         let of = |values: &[f64]| {
+            // The values again, as a plot has at least three.
             let points: Vec<_> = values
                 .iter()
+                .chain(values)
                 .enumerate()
                 .map(|(x, value)| Plotted {
                     ci95: None,
