@@ -27,7 +27,7 @@ mod write;
 pub use emulated::Recording;
 pub use estimate::Estimate;
 pub use export::{ExportError, ExportFormat, export};
-pub use metric::{COUNT, Metric, Values, find_metric, metrics};
+pub use metric::{COUNT, Metric, Values, default_metrics, find_metric, metrics};
 pub use output::{Input, Manifest, ManifestScenario, Results, Status, inputs};
 pub use report::{PointReport, Summaries, View, ViewError, json, summarise, tables};
 pub use rows::{Field, Rows};

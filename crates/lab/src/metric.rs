@@ -225,6 +225,25 @@ pub fn find_metric(name: &str) -> Option<(usize, Metric)> {
     metrics().enumerate().find(|(_, metric)| metric.name == name)
 }
 
+/// Metrics of [`default_metrics`].
+const DEFAULT: [&str; 7] = [
+    "goodput_mbps",
+    "completion_s",
+    "delay_p95_ms",
+    "retransmissions",
+    "timeouts",
+    "tr_ratio",
+    FAIRNESS,
+];
+const FAIRNESS: &str = "jain_index";
+
+/// Returns the metrics that tables, plots and reports show unless others are chosen, the most important first, each with its index in
+/// [`metrics()`]. A single flow is always fair to itself: with fewer than two `flows`, fairness is left out.
+pub fn default_metrics(flows: usize) -> impl Iterator<Item = (usize, Metric)> {
+    let names = DEFAULT.iter().filter(move |name| flows > 1 || **name != FAIRNESS);
+    names.filter_map(|name| find_metric(name))
+}
+
 /// The values of all metrics, in order; NaN where there is none.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Values([f64; COUNT]);
@@ -521,6 +540,13 @@ mod tests {
     use super::*;
     use whimbrel_scenario::Scenario;
     use whimbrel_sim::{RunOptions, World};
+
+    #[test]
+    fn default_metrics_exist_and_leave_out_the_fairness_of_one_flow() {
+        let names = |flows| default_metrics(flows).map(|(_, metric)| metric.name).collect::<Vec<_>>();
+        assert_eq!(names(2), DEFAULT);
+        assert_eq!(names(1), DEFAULT[..6]);
+    }
 
     #[test]
     fn names_are_unique_and_drops_follow_the_causes() {

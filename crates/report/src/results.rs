@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use whimbrel_lab::{Manifest, Run, Status, Summary, load_runs, metrics};
+use whimbrel_lab::{Manifest, Run, Status, Summary, default_metrics, load_runs, metrics};
 use whimbrel_scenario::Scenario;
 
 use crate::columns::{Blobs, Precision};
@@ -268,6 +268,14 @@ fn figures(points: &[Vec<&Run>]) -> Vec<Figures> {
 const MOST_FLOWS: usize = 64;
 
 impl Points {
+    /// The metrics that are shown unless others are chosen, by their places in `metrics()`.
+    pub(crate) fn usual(&self) -> Vec<usize> {
+        let has_several_flows = self.figures.iter().any(|figures| figures.flow != ALL_FLOWS);
+        default_metrics(if has_several_flows { 2 } else { 1 })
+            .map(|(place, _)| place)
+            .collect()
+    }
+
     fn json(&self, blobs: &mut Blobs) -> Value {
         let axes: Vec<_> = self
             .axes
@@ -296,6 +304,7 @@ impl Points {
                 })
             })
             .collect();
-        json!({ "axes": axes, "places": self.places, "runs": self.runs, "deterministic": self.deterministic, "figures": figures })
+        let usual: Vec<_> = self.usual().into_iter().map(|place| names[place]).collect();
+        json!({ "axes": axes, "usual": usual, "places": self.places, "runs": self.runs, "deterministic": self.deterministic, "figures": figures })
     }
 }

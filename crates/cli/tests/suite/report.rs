@@ -321,6 +321,7 @@ fn plots_are_written_without_a_browser_and_escape_names() {
     }
     let pdf = fs::read(plots.join("goodput_mbps.pdf")).expect("a figure");
     assert!(pdf.starts_with(b"%PDF-") && pdf.ends_with(b"%%EOF"));
+    assert!(plots.join("jain_index.svg").is_file(), "there are two flows");
     let run = plots.join("loss.rate=0.05,sctp.scheme=jsctp/seed-1");
     for name in ["cwnd.svg", "rtt.svg", "queue.svg", "goodput.svg", "tsn-two.svg"] {
         assert!(run.join(name).is_file(), "{name}");

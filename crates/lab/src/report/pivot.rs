@@ -7,7 +7,7 @@ use whimbrel_scenario::visible;
 
 use super::table::{MOST_FLOW_COLUMNS, figure, short, table_of};
 use super::{PointReport, Summaries};
-use crate::metric::{Metric, find_metric, metrics};
+use crate::metric::{Metric, default_metrics, find_metric, metrics};
 use crate::text::text as text_of;
 
 /// The content of tables.
@@ -19,17 +19,6 @@ pub struct View {
     /// last axis, or with a single axis the metrics.
     pub by: Vec<String>,
 }
-
-/// Default metrics of a sweep's tables; those without values are omitted.
-const USUAL: [&str; 7] = [
-    "goodput_mbps",
-    "completion_s",
-    "delay_p95_ms",
-    "retransmissions",
-    "timeouts",
-    "tr_ratio",
-    "jain_index",
-];
 
 /// Number of default metrics of a sweep with several axes, which has a table for each.
 const USUAL_TABLES: usize = 3;
@@ -257,16 +246,10 @@ fn deterministic(points: &[PointReport]) -> String {
 
 /// Returns the default metrics that have values.
 fn usual(points: &[PointReport], axes: usize) -> Vec<(usize, Metric)> {
-    let most = if axes > 1 { USUAL_TABLES } else { USUAL.len() };
-    let known = USUAL.iter().take(most).filter_map(|name| find_metric(name));
-    known
-        .filter(|(place, metric)| {
-            let has_value = |point: &PointReport| point.metrics[*place].mean.is_some();
-            // A single flow is always fair to itself.
-            let needed = metric.name != "jain_index" || points.iter().any(|point| point.flows.len() > 1);
-            needed && points.iter().any(has_value)
-        })
-        .collect()
+    let flows = points.iter().map(|point| point.flows.len()).max().unwrap_or(0);
+    let most = if axes > 1 { USUAL_TABLES } else { usize::MAX };
+    let has_value = |(place, _): &(usize, Metric)| points.iter().any(|point| point.metrics[*place].mean.is_some());
+    default_metrics(flows).take(most).filter(has_value).collect()
 }
 
 /// Returns the figures of all flows together, and of each one where there are 2 to `most` flows.

@@ -26,16 +26,6 @@ pub struct PlotOptions {
     pub over: Option<String>,
 }
 
-/// Metrics that are drawn unless others are asked for.
-const USUAL: [&str; 6] = [
-    "goodput_mbps",
-    "completion_s",
-    "delay_p95_ms",
-    "retransmissions",
-    "timeouts",
-    "tr_ratio",
-];
-
 /// A figure over time.
 struct OverTime {
     file: &'static str,
@@ -141,18 +131,19 @@ fn metric_plots(
         }
     };
     let names: Vec<_> = metrics().map(|metric| metric.name).collect();
-    let is_wanted = |name: &str| {
+    let usual = points.usual();
+    let is_wanted = |metric: usize| {
         if options.metrics.is_empty() {
-            USUAL.contains(&name)
+            usual.contains(&metric)
         } else {
-            options.metrics.iter().any(|wanted| wanted == name)
+            options.metrics.iter().any(|wanted| wanted == names[metric])
         }
     };
     let all_flows = points.figures.first().map(|figures| figures.flow.clone());
     for figures in points
         .figures
         .iter()
-        .filter(|figures| Some(&figures.flow) == all_flows.as_ref() && is_wanted(names[figures.metric]))
+        .filter(|figures| Some(&figures.flow) == all_flows.as_ref() && is_wanted(figures.metric))
     {
         plots.push(Plot {
             path: format!("{prefix}{}", names[figures.metric]),

@@ -5,9 +5,6 @@ import type { Data, Metric, Points, Scenario, Value } from './types';
 /** A figure at a point. */
 export interface Figure { mean: number; ci95: number; n: number }
 
-/** Metrics of tables and first views, those that matter most; as in the command's tables. */
-const USUAL = ['goodput_mbps', 'completion_s', 'delay_p95_ms', 'retransmissions', 'timeouts', 'tr_ratio', 'jain_index'];
-
 /** The name of an axis that is no swept field. */
 export const FLOW = 'flow';
 
@@ -53,9 +50,10 @@ export class Results {
     });
   }
 
+  /** Metrics of tables and first views, the most important first; as in the command's tables. */
   usual(): Metric[] {
     const known = this.metrics();
-    return USUAL.flatMap((name) => known.filter((metric) => metric.name === name && (name !== 'jain_index' || this.flows.length > 1)));
+    return this.points.usual.flatMap((name) => known.filter((metric) => metric.name === name));
   }
 
   value(point: number, axis: number): Value {

@@ -11,7 +11,7 @@ export interface Metric { name: string; label: string; doc: string; quiet: boole
 export type Value = string | number | boolean | null;
 export interface Axis { name: string; short: string; values: Value[] }
 export interface Figures { flow: string; metric: string; mean: Column; ci95: Column; n: Column }
-export interface Points { axes: Axis[]; places: number[][]; runs: number[]; deterministic: boolean[]; figures: Figures[] }
+export interface Points { axes: Axis[]; usual: string[]; places: number[][]; runs: number[]; deterministic: boolean[]; figures: Figures[] }
 export interface TableColumn { name: string; numbers?: Column; words?: string[]; codes?: Column }
 export interface Table { name: string; what: string; rows: number; columns: TableColumn[] }
 
