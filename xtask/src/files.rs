@@ -1,6 +1,5 @@
 //! Reading and writing files and folders, with errors that name them.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::chore::{Outcome, root};
@@ -8,15 +7,6 @@ use crate::chore::{Outcome, root};
 /// Returns the text of a file.
 pub(crate) fn read(path: &Path) -> Outcome<String> {
     std::fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", shown(path)))
-}
-
-/// Returns the text of a file; none if it does not exist.
-pub(crate) fn read_existing(path: &Path) -> Outcome<Option<String>> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(format!("cannot read {}: {e}", shown(path))),
-    }
 }
 
 /// Writes a file, and creates its folder if needed.

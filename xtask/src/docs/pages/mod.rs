@@ -16,7 +16,7 @@ use super::inline::cell;
 use super::marked::inserted;
 use super::reference::Examples;
 use crate::chore::{Outcome, root};
-use crate::files::{entries, has_extension, read_existing};
+use crate::files::{entries, has_extension, read};
 use crate::generated::Generated;
 use plots::{Figures, figure, plot};
 use registry::Registry;
@@ -86,7 +86,7 @@ pub(super) fn pages(generated: &mut Generated) -> Outcome {
     }
     complete(&registry, &pages)?;
     for page in &pages {
-        let old = read_existing(&root().join(&page.name))?.unwrap_or_default();
+        let old = read(&root().join(&page.name))?;
         generated.update(&page.name, &inserted(&page.name, &old, &page.text)?)?;
     }
     for scheme in &registry.schemes {

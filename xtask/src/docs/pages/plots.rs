@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::super::command::whimbrel;
 use crate::chore::Outcome;
-use crate::files::read_existing;
+use crate::files::read;
 
 /// The network of the plots of a slot's parts.
 pub(super) struct Network {
@@ -156,7 +156,7 @@ pub(super) fn plot(scenario: &str, settings: &[String], folder: &Path) -> Outcom
     Ok(json)
 }
 
+/// Returns a figure that [`plot`] has drawn.
 pub(super) fn figure(folder: &Path, name: &str) -> Outcome<String> {
-    let path = folder.join("plots").join(name);
-    read_existing(&path)?.ok_or_else(|| format!("whimbrel plot has not drawn {name}"))
+    read(&folder.join("plots").join(name))
 }
