@@ -543,7 +543,11 @@ mod tests {
 
     #[test]
     fn default_metrics_exist_and_leave_out_the_fairness_of_one_flow() {
-        let names = |flows| default_metrics(flows).map(|(_, metric)| metric.name).collect::<Vec<_>>();
+        let names = |flows| {
+            default_metrics(flows)
+                .map(|(_, metric)| metric.name)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(names(2), DEFAULT);
         assert_eq!(names(1), DEFAULT[..6]);
     }
