@@ -469,7 +469,7 @@ impl Association {
     /// Counters of what it has done so far; none once it is over and forgotten.
     pub fn stats(&self) -> Option<AssociationStats> {
         let state = self.handle.shared.lock();
-        state.endpoint.association(self.handle.id).map(|a| *a.stats())
+        state.endpoint.association(self.handle.id).map(|a| a.stats())
     }
 
     /// How often the peer has restarted (RFC 9260 §5.2.4 A): always 0 unless associations

@@ -106,7 +106,7 @@ impl Statistics {
         let association = state.endpoint.association(self.id);
         let snapshot = association.zip(time).map(|(association, time)| Snapshot {
             time,
-            stats: *association.stats(),
+            stats: association.stats(),
             paths: association.paths().collect(),
             buffered: association.buffered_send(),
         });

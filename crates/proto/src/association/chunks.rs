@@ -8,12 +8,15 @@ use whimbrel_wire::{
 };
 
 use super::components::Answers;
-use super::{Association, Context, Outgoing, State};
+use super::{Association, State};
 use crate::PathId;
+use crate::context::Context;
 use crate::endpoint::{Reply, ReplyChunk};
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};
 use crate::receive::DataOutcome;
+use crate::send::Outgoing;
+use crate::send::path::HEARTBEAT_INFO_LEN;
 use crate::trace::{TraceEvent, TraceKinds};
 use crate::{Ecn, PacketMeta, TransportAddr};
 
@@ -43,18 +46,20 @@ impl Association {
             Some((path, room)) if path == to && len <= usize::from(room) => room.into(),
             Some(_) => return,
             None => {
-                let room = self.paths[to].max_packet() - COMMON_HEADER_LEN;
+                let room = self.sending.max_packet(to) - COMMON_HEADER_LEN;
                 room.saturating_sub(RESERVED + self.signed_len())
             }
         };
         // A packet has at most 64 KiB.
         self.receiving.answers.packet = Some((to, room.saturating_sub(len) as u16));
-        self.outgoing.push(to, chunk);
+        self.sending.control().push(to, chunk);
     }
 
     /// Returns the path with this remote address.
     pub(crate) fn path_of(&self, remote: TransportAddr) -> Option<PathId> {
-        self.paths.position(|path| path.remote == remote && !path.removed)
+        self.sending
+            .paths()
+            .position(|path| path.remote() == remote && !path.is_removed())
     }
 
     /// Processes a packet whose verification tag is valid. `from` is the path on which it arrived.
@@ -72,7 +77,7 @@ impl Association {
     ) -> Result<(), Discard> {
         self.user.stats.packets_received += 1;
         self.user.stats.bytes_received += packet.wire_len() as u64;
-        ctx.trace.emit(TraceKinds::PACKETS, ctx.now, Some(self.id), || {
+        ctx.trace.emit(TraceKinds::PACKETS, ctx.now, Some(self.id()), || {
             TraceEvent::PacketReceived {
                 path: Some(from),
                 wire_len: packet.wire_len() as u32,
@@ -104,7 +109,7 @@ impl Association {
         }
         if seen.has_data {
             if self.agreed.eci.in_use {
-                self.agreed.eci.on_data(meta, self.agreed.ecn.in_use);
+                self.agreed.eci.on_data(meta, self.sending.uses_ecn());
             }
             if meta.ecn == Ecn::Ce {
                 self.on_ce(ctx, packet, from);
@@ -231,7 +236,7 @@ impl Association {
             Chunk::AsconfAck(ack) => self.on_asconf_ack(ctx, from, ack),
             Chunk::ShutdownAck => self.on_shutdown_ack(ctx, from),
             Chunk::ShutdownComplete { .. } => self.on_shutdown_complete(ctx),
-            Chunk::Ecne { lowest_tsn } => self.on_ecne(ctx, *lowest_tsn, from),
+            Chunk::Ecne { lowest_tsn } => self.sending.on_ecne(ctx, *lowest_tsn, from),
             Chunk::Cwr { lowest_tsn } => self.on_cwr(*lowest_tsn),
             Chunk::Timestamp(timestamp) => {
                 self.on_timestamp(*timestamp);
@@ -330,16 +335,31 @@ impl Association {
             return Err(Discard::Unexpected);
         }
         // A HEARTBEAT that exceeds the path MTU cannot be returned.
-        if TWO_HEADERS + info.len() > self.largest_chunk() {
+        if TWO_HEADERS + info.len() > self.sending.largest_chunk() {
             return Err(Discard::InvalidChunk);
         }
-        let path = &self.paths[from];
-        if meta.remote.ip() == path.remote.ip() && meta.remote.port() != path.remote.port() {
+        let known = self.sending.paths()[from].remote();
+        if meta.remote.ip() == known.ip() && meta.remote.port() != known.port() {
             // The peer verifies a path whose UDP port is not known yet.
             self.reply_to_source(ctx, meta, ReplyChunk::HeartbeatAck(info.into()));
         } else {
             self.answer(from, Outgoing::HeartbeatAck(info.into()));
         }
+        Ok(())
+    }
+
+    /// Handles a HEARTBEAT ACK: the answer to the verification of a port, to a ping, or to a HEARTBEAT of a path (RFC 9260 §8.3).
+    fn on_heartbeat_ack(&mut self, ctx: &mut Context<'_>, meta: PacketMeta, info: &[u8]) -> Result<(), Discard> {
+        if let Ok(nonce) = info.try_into() {
+            return self.on_port_answer(ctx, meta, u64::from_be_bytes(nonce));
+        }
+        if info.len() > HEARTBEAT_INFO_LEN && self.on_ping_answer(ctx.now, info) {
+            return Ok(());
+        }
+        let progress = self.sending.on_heartbeat_ack(ctx, info)?;
+        self.apply(ctx, progress);
+        // A shutdown may have waited for a confirmed path.
+        self.advance_shutdown(ctx);
         Ok(())
     }
 
@@ -365,7 +385,10 @@ impl Association {
     /// Reports an unknown chunk, as the two highest bits of its type require (RFC 9260 §3.2).
     fn report_unknown_chunk(&mut self, from: PathId, chunk: &[u8]) {
         let mut causes = Vec::new();
-        let shown = chunk.len().min(MAX_REPORT).min(self.largest_chunk() - TWO_HEADERS);
+        let shown = chunk
+            .len()
+            .min(MAX_REPORT)
+            .min(self.sending.largest_chunk() - TWO_HEADERS);
         Cause::UnrecognizedChunkType(&chunk[..shown]).emit(&mut causes);
         self.report(from, causes);
     }
@@ -374,7 +397,7 @@ impl Association {
     /// the sending path.
     // [9260:3.1-3]
     pub(super) fn report(&mut self, from: PathId, causes: Vec<u8>) {
-        let to = self.confirmed_or_sending(from);
+        let to = self.sending.confirmed_or_sending(from);
         // The tag for the report arrives with the INIT ACK.
         if self.state != State::CookieWait {
             self.answer(to, Outgoing::Error(causes.into()));

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use whimbrel_control::BuildContext;
 use whimbrel_control::discriminator::DiscriminatorSpec;
 use whimbrel_control::window::WindowSpec;
 
 use super::Association;
-use crate::PathId;
 use crate::config::{AssociationConfig, Resolved};
 use crate::error::ConfigError;
 
@@ -25,25 +23,10 @@ impl Association {
         config.discriminator = discriminator.clone().or(config.discriminator);
         config.window = window.clone().or(config.window);
         config.validate()?;
-        config.validate_truth(self.ends.truth.is_some())?;
+        config.validate_truth(self.sending.has_truth())?;
         self.config = Arc::new(Resolved::new(config));
-        let context = BuildContext {
-            truth: self.ends.truth.as_ref().map(|truth| truth.0.clone()),
-        };
-        for path in 0..self.paths.len() {
-            let Some(path) = self.paths.get_mut(PathId(path as u8)) else {
-                continue;
-            };
-            if let Some(discriminator) = &discriminator {
-                path.control.set_discriminator(discriminator.build(&context));
-            }
-            if let Some(window) = &window {
-                path.control.set_window(window.build(&context));
-            }
-        }
-        if self.sender.rates.is_none() {
-            self.start_rates();
-        }
+        self.sending
+            .set_congestion_control(self.config.clone(), discriminator.as_ref(), window.as_ref());
         Ok(())
     }
 }

@@ -4,17 +4,19 @@ use rand_core::Rng;
 use whimbrel_control::{Span, Time};
 use whimbrel_wire::{CHUNK_HEADER_LEN, Chunk, Init, PacketView, Parameter, Parameters, Tsn, TypeList};
 
-use super::packet::Packet;
-use super::pairing::pair_address;
-use super::{Agreement, Association, AuthAgreement, Context, Identity, Outgoing, Scratch, State, extra_pairs};
+use super::components::EcnState;
+use super::{Agreement, Association, AuthAgreement, Identity, State};
 use crate::config::NEVER;
+use crate::context::{Context, Scratch};
 use crate::endpoint::{Cookie, MIN_RWND, PeerInit, Refusal, Reply, ReplyChunk, missing_cookie};
 use crate::error::Discard;
 use crate::event::{CloseReason, Event, SendFailureCause};
 use crate::extensions::Extensions;
-use crate::path::Path;
-use crate::trace::{LossRule, TraceEvent, TraceKinds};
-use crate::{PacketMeta, PathId, TransportAddr};
+use crate::packet::Packet;
+use crate::send::pair_address;
+use crate::send::path::Path;
+use crate::send::{DataFeatures, Outgoing, extra_pairs};
+use crate::{PacketMeta, TransportAddr};
 
 /// Adds the local addresses to the parameters of an INIT ACK.
 // [9260:3.3.2.1.2-1]
@@ -73,8 +75,8 @@ impl Association {
     }
 
     fn send_init(&mut self, now: Time, preserve_ms: Option<u32>) {
-        self.outgoing.push(self.choice.sending, Outgoing::Init { preserve_ms });
-        self.timers.t1 = now + self.paths[self.choice.sending].rtt.rto();
+        self.sending.push_there(Outgoing::Init { preserve_ms });
+        self.timers.t1 = now + self.sending.handshake_timeout();
     }
 
     // [9260:5.1-1, 5.1.1-1, 3.3.2-1, 3.3.2-2, 3.3.2-8, 3.3.2-11, 3.3.2-13, 3.3.2.1.4-1, 8.5.1-1, 12.3-1]
@@ -127,7 +129,7 @@ impl Association {
             }
         }
         if identity.config.path_per_local_address {
-            let pairs: Vec<_> = paths.iter().map(|path| (path.local, path.remote)).collect();
+            let pairs: Vec<_> = paths.iter().map(|path| (path.local(), path.remote())).collect();
             let truth = identity.truth.as_ref();
             let extra = extra_pairs(&locals, &pairs);
             paths.extend(
@@ -151,40 +153,44 @@ impl Association {
         self.ends.outbound_streams = agreement.outbound_streams;
         self.ends.inbound_streams = agreement.inbound_streams;
         self.give_up_streams();
-        self.agree_on_ecn(agreement.ecn);
+        self.agreed.ecn = EcnState::default();
         self.agree_on_timestamps(agreement.extensions);
         self.agree_on_eci(agreement.extensions);
         self.agree_on_reports(agreement.extensions);
         self.agree_on_auth(agreement.auth.as_ref(), agreement.extensions);
         let (local_tsn, peer_tsn) = (agreement.local_initial_tsn.0, agreement.peer_initial_tsn.0);
         self.agree_on_asconf(agreement.extensions, local_tsn, peer_tsn);
-        self.limit_data();
-        // RFC 9260 §6.2.1 A
-        self.sender.peer_rwnd = agreement.peer_rwnd;
-        self.sender.largest_peer_rwnd = agreement.peer_rwnd;
+        self.sending
+            .agree(self.data_features(agreement.ecn), agreement.peer_rwnd);
         self.receiving.receiver = Some(self.new_receiver(scratch, agreement.peer_initial_tsn));
+    }
+
+    /// Returns what was agreed on that concerns packets with data.
+    fn data_features(&self, ecn: bool) -> DataFeatures {
+        let stamping = self.agreed.stamping.as_deref();
+        DataFeatures {
+            ecn: ecn && self.config.parts.ecn,
+            eci: self.agreed.eci.in_use,
+            timestamps: stamping.is_some(),
+            identities: stamping.is_some_and(|stamping| stamping.repeats()),
+            new_gaps: self.uses_new_gaps(),
+            // A chunk is at most as long as its digest and its header.
+            auth_len: self.auth_len() as u16,
+        }
     }
 
     fn establish(&mut self, ctx: &mut Context<'_>) {
         self.timers.t1 = NEVER;
         self.handshake.cookie = None;
-        self.errors = 0;
         self.set_state(ctx, State::Established);
         self.user.events.push_back(Event::Connected {
             accepted: self.ends.accepted,
             outbound_streams: self.ends.outbound_streams,
             inbound_streams: self.ends.inbound_streams,
         });
-        if self.sender.outstanding.is_empty() {
-            self.start_rates();
-        }
-        self.start_spread();
-        self.start_heartbeats(ctx);
-        self.start_policy(ctx);
+        let progress = self.sending.establish(ctx);
+        self.apply(ctx, progress);
         self.start_autoclose(ctx.now);
-        self.allow_burst();
-        // For DATA chunks bundled with COOKIE ECHO.
-        self.start_missing_t3(ctx.now);
         self.announce_hidden(ctx);
         self.shutdown_if_wanted(ctx);
     }
@@ -194,17 +200,17 @@ impl Association {
     // [9260:5.1-8, 5.1.5-5, 5.1.5-7, 5.4-3, 3.3.12-1]
     pub(crate) fn send_cookie_ack(&mut self, ctx: &mut Context<'_>, meta: PacketMeta) {
         let Some(index) = self.path_of(meta.remote) else {
-            if self.path_of_host(&meta).is_some() {
+            if self.sending.path_of_host(&meta).is_some() {
                 self.reply_to_source(ctx, meta, ReplyChunk::CookieAck);
                 self.watch_port(ctx.now, meta);
             }
             return;
         };
-        if !self.paths[index].confirmed {
-            self.bundle_heartbeat(ctx, index);
+        if !self.sending.paths()[index].is_confirmed() {
+            self.sending.bundle_heartbeat(ctx, index);
         }
         // RFC 9260 §5.1 D: the first chunk of its packet.
-        self.outgoing.push_first(index, Outgoing::CookieAck);
+        self.sending.control().push_first(index, Outgoing::CookieAck);
     }
 
     /// Returns whether the packet is an expected INIT ACK that lists one of the addresses that the user specified. The
@@ -218,8 +224,8 @@ impl Association {
             return false;
         };
         init_ack.parameters.iter().any(|parameter| match parameter {
-            Ok(Parameter::Ipv4(ip)) => self.has_remote(ip.into()),
-            Ok(Parameter::Ipv6(ip)) => self.has_remote(ip.into()),
+            Ok(Parameter::Ipv4(ip)) => self.sending.has_remote(ip.into()),
+            Ok(Parameter::Ipv6(ip)) => self.sending.has_remote(ip.into()),
             _ => false,
         })
     }
@@ -260,7 +266,7 @@ impl Association {
             return Err(Discard::Unauthenticated);
         }
         // The COOKIE ECHO must fit into a packet.
-        let room = self.largest_chunk() - CHUNK_HEADER_LEN;
+        let room = self.sending.largest_chunk() - CHUNK_HEADER_LEN;
         let Some(cookie) = init_ack.parameters.state_cookie().filter(|cookie| cookie.len() <= room) else {
             self.ends.peer_tag = peer.tag;
             self.abort_with(
@@ -298,20 +304,20 @@ impl Association {
         );
         self.announce_later(hidden);
         let waited = self.waited_for_t1(ctx.now);
-        let init_path = self.paths[self.choice.sending].remote;
+        let init_path = self.sending.paths()[self.sending.sending_path()].remote();
         self.take_addresses(ctx, meta, peer.addrs.as_slice(), None);
         if self.handshake.init_retransmits == 0
             && let Some(index) = self.path_of(init_path)
         {
             // The INIT was sent only once, so the INIT ACK measures the round-trip time (RFC 9260 §6.3.1 C5).
-            self.on_rtt_sample(ctx, index, waited);
+            self.sending.on_rtt_sample(ctx, index, waited);
         }
         self.set_state(ctx, State::CookieEchoed);
         self.handshake.init_retransmits = 0;
-        self.outgoing.clear();
-        self.outgoing.push(self.choice.sending, Outgoing::CookieEcho);
+        self.sending.control().clear();
+        self.sending.push_there(Outgoing::CookieEcho);
         self.report_unrecognized(&unrecognized, room);
-        self.timers.t1 = ctx.now + self.paths[self.choice.sending].rtt.rto();
+        self.timers.t1 = ctx.now + self.sending.handshake_timeout();
         Ok(())
     }
 
@@ -328,13 +334,13 @@ impl Association {
         if !shown.is_empty() {
             let mut causes = Vec::new();
             whimbrel_wire::Cause::UnrecognizedParameters(Parameters::from_wire_bytes(&shown)).emit(&mut causes);
-            self.outgoing.push(self.choice.sending, Outgoing::Error(causes.into()));
+            self.sending.push_there(Outgoing::Error(causes.into()));
         }
     }
 
     /// Returns the time since INIT or COOKIE ECHO was last sent.
     fn waited_for_t1(&self, now: Time) -> Span {
-        let rto = self.paths[self.choice.sending].rtt.rto();
+        let rto = self.sending.handshake_timeout();
         let sent_at = Time::from_nanos(self.timers.t1.as_nanos().saturating_sub(rto.as_nanos()));
         now.since(sent_at)
     }
@@ -371,9 +377,6 @@ impl Association {
         }
     }
 
-    /// Replaces the peer's addresses by those that it lists (RFC 9260 §5.1.2 C). Confirmed are the addresses that the
-    /// user specified and the destination address of a sent INIT ACK (§5.4 rules 1 to 3).
-    // [9260:5.1.2-1, 5.1.2-4, 5.1.2-5, 3.3.3-20]
     fn take_addresses(
         &mut self,
         ctx: &mut Context<'_>,
@@ -381,45 +384,10 @@ impl Association {
         addrs: &[TransportAddr],
         init_ack_to: Option<TransportAddr>,
     ) {
-        let is_named = |path: &Path| !path.removed && addrs.iter().any(|addr| addr.ip() == path.remote.ip());
-        if self.sender.outstanding.is_empty() {
-            self.paths.retain(is_named);
-        } else {
-            // Data sent with a COOKIE ECHO refers to its path by number.
-            for index in self.paths.ids() {
-                if !self.paths[index].removed && !is_named(&self.paths[index]) {
-                    self.retire_path(ctx, index);
-                }
-            }
-        }
-        for &remote in addrs {
-            if self.has_remote(remote.ip()) {
-                continue;
-            }
-            let local = if remote == meta.remote {
-                Some(meta.local)
-            } else {
-                pair_address(&self.ends.local_addrs, &self.paths, remote)
-            };
-            if let Some(local) = local {
-                let confirmed = init_ack_to == Some(remote);
-                self.paths
-                    .push(Path::new(&self.config, self.truth(), local, remote, confirmed));
-            }
-        }
-        self.pair_every_local_address();
-        self.user.notices.renamed = true;
-        self.limit_data();
-        self.sender.outstanding.set_paths(self.paths.len());
-        let confirmed = |path: &Path| path.confirmed;
-        // The first address that the user specified stays the primary path if the peer lists it.
-        let first = self.paths.position(confirmed);
-        let first = first.or_else(|| self.paths.position(|path| !path.removed));
-        self.choice.primary = first.unwrap_or(PathId(0));
-        self.choice.sending = self
-            .path_for(&meta)
-            .filter(|&index| self.paths[index].confirmed)
-            .unwrap_or(self.choice.primary);
+        let progress = self
+            .sending
+            .take_addresses(ctx, meta, &self.ends.local_addrs, addrs, init_ack_to);
+        self.apply(ctx, progress);
     }
 
     // [9260:5.2.5-1]
@@ -428,42 +396,11 @@ impl Association {
         if self.state != State::CookieEchoed {
             return Err(Discard::Unexpected);
         }
-        for path in self.paths.iter_mut() {
-            path.errors = 0;
-        }
-        self.choice.sending = self.choice.primary;
+        self.sending.use_primary();
         self.establish(ctx);
-        self.choose_sending_path(ctx);
+        let progress = self.sending.choose_path(ctx);
+        self.apply(ctx, progress);
         Ok(())
-    }
-
-    /// Marks data bundled with COOKIE ECHO for retransmission, because T1-cookie expired or the cookie is stale. It is
-    /// retransmitted once the association is established. The loss causes no congestion reaction.
-    pub(super) fn lose_early_data(&mut self, ctx: &mut Context<'_>) {
-        let (trace, now, association) = (&mut *ctx.trace, ctx.now, self.id);
-        let in_flight_before = self.sender.outstanding.data_in_flight();
-        for index in self.paths.ids() {
-            let flight = self.sender.outstanding.flight(index);
-            if flight == 0 {
-                continue;
-            }
-            self.sender.outstanding.lose_path(index, |_, tsn| {
-                trace.emit(TraceKinds::TSNS, now, Some(association), || TraceEvent::TsnLost {
-                    path: index,
-                    tsn,
-                    rule: LossRule::Timeout,
-                });
-            });
-            if let Some(rates) = &mut self.sender.rates {
-                rates.on_lost(index, flight);
-            }
-            self.paths[index].timed = None;
-        }
-        let lost = in_flight_before - self.sender.outstanding.data_in_flight();
-        self.sender.peer_rwnd = self
-            .sender
-            .peer_rwnd
-            .saturating_add(u32::try_from(lost).unwrap_or(u32::MAX));
     }
 
     /// Handles a stale cookie error (RFC 9260 §5.2.6).
@@ -484,9 +421,9 @@ impl Association {
             .config
             .extend_stale_cookie
             .then(|| round_trip_ms.saturating_add(1000));
-        self.lose_early_data(ctx);
+        self.sending.lose_early_data(ctx);
         self.set_state(ctx, State::CookieWait);
-        self.outgoing.clear();
+        self.sending.control().clear();
         self.handshake.cookie = None;
         self.receiving.receiver = None;
         self.send_init(ctx.now, preserve_ms);
@@ -497,7 +434,7 @@ impl Association {
     // [9260:5.2.4-7, 5.2.4-10, 5.2.4-11]
     pub(crate) fn on_own_cookie(&mut self, ctx: &mut Context<'_>, cookie: &Cookie, meta: PacketMeta) {
         if matches!(self.state, State::CookieWait | State::CookieEchoed) {
-            self.outgoing.clear();
+            self.sending.control().clear();
             let hidden = self.hide_translated(cookie.local);
             self.agree(
                 ctx.scratch,
@@ -508,15 +445,13 @@ impl Association {
                 },
             );
             self.announce_later(hidden);
-            let early = u32::try_from(self.sender.outstanding.data_in_flight()).unwrap_or(u32::MAX);
-            self.sender.peer_rwnd = self.sender.peer_rwnd.saturating_sub(early);
             let arrival = PacketMeta {
                 local: cookie.local,
                 ..meta
             };
             let addrs = cookie.peer_addrs.as_slice();
             self.take_addresses(ctx, arrival, addrs, addrs.first().copied());
-            self.choice.sending = self.choice.primary;
+            self.sending.return_to_primary();
             self.establish(ctx);
         } else {
             self.ends.peer_tag = cookie.peer_tag;
@@ -531,16 +466,14 @@ impl Association {
         self.forget_candidates(ctx);
         self.give_up_messages(SendFailureCause::Restarted, restart.local_initial_tsn);
         self.ends.local_initial_tsn = restart.local_initial_tsn;
-        self.sender.probe = super::ZeroWindowProbe::default();
-        self.sender.timeouts_without_ack = 0;
         // A restart does not count as the first message.
         let first_message = if self.is_silent() { self.timers.t1 } else { NEVER };
         self.timers = super::Timers::default();
         self.timers.t1 = first_message;
-        self.outgoing.clear();
         self.forget_port_changes(None);
         // Users that wait for buffer space or for the delivery of sent data must be woken.
-        self.notify_user_of_progress();
+        let progress = self.sending.reinitialize();
+        self.apply(ctx, progress);
         self.keep_unread();
         self.receiving.restarts = self.receiving.restarts.wrapping_add(1);
         self.user.notices = super::Notices {
@@ -549,31 +482,16 @@ impl Association {
             ..super::Notices::default()
         };
         self.ends.tie_tags = ((random >> 32) as u32 | 1, random as u32 | 1);
-        let config = self.config.clone();
-        let truth = self.truth().cloned();
-        for path in self.paths.iter_mut() {
-            path.reinitialize(&config, truth.as_ref());
-        }
         self.agree(ctx.scratch, &restart);
         self.set_state(ctx, State::Established);
-        self.errors = 0;
         self.user.events.push_back(Event::Restarted);
         // RFC 9260 §5.4 rule 2
         let init_ack_to = cookie.peer_addrs.as_slice().first().map(|addr| addr.ip());
-        if let Some(index) = self
-            .paths
-            .position(|path| path.in_use() && Some(path.remote.ip()) == init_ack_to)
-        {
-            self.path_answered(ctx, index);
-        }
-        self.choose_sending_path(ctx);
-        self.start_rates();
-        self.multipath.spread = None;
-        self.start_spread();
-        self.start_heartbeats(ctx);
-        self.start_policy(ctx);
+        let is_verified = |path: &Path| path.in_use() && Some(path.remote().ip()) == init_ack_to;
+        let verified = self.sending.paths().position(is_verified);
+        let progress = self.sending.restart(ctx, verified);
+        self.apply(ctx, progress);
         self.start_autoclose(ctx.now);
-        self.allow_burst();
         self.send_cookie_ack(ctx, meta);
     }
 
@@ -588,14 +506,14 @@ impl Association {
     pub(crate) fn refuse_restart_while_shutting_down(&mut self) {
         let mut causes = Vec::new();
         whimbrel_wire::Cause::CookieReceivedWhileShuttingDown.emit(&mut causes);
-        self.outgoing.push(self.choice.sending, Outgoing::ShutdownAck);
-        self.outgoing.push(self.choice.sending, Outgoing::Error(causes.into()));
+        self.sending.push_there(Outgoing::ShutdownAck);
+        self.sending.push_there(Outgoing::Error(causes.into()));
     }
 
     /// Answers an INIT in SHUTDOWN-ACK-SENT with SHUTDOWN ACK (RFC 9260 §9.2).
     // [9260:9.2-22]
     pub(crate) fn resend_shutdown_ack(&mut self) {
-        self.outgoing.push(self.choice.sending, Outgoing::ShutdownAck);
+        self.sending.push_there(Outgoing::ShutdownAck);
     }
 
     /// Returns the values of the INIT that was sent, for the INIT ACK in an INIT collision (RFC 9260 §5.2.1).

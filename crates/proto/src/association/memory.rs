@@ -1,34 +1,26 @@
 //! Memory of an association: its allocations, and their release.
 
-use super::{Association, AssociationStats};
+use super::Association;
+use super::stats::Counters;
 use crate::event::Event;
-use crate::path::Path;
 use crate::receive::Receiver;
 
 impl Association {
     /// Returns the bytes allocated for the association, including this structure; for capacity planning.
     pub fn memory(&self) -> usize {
         size_of::<Self>()
-            + self.paths.capacity() * size_of::<Path>()
-            + self.paths.iter().map(Path::heap_bytes).sum::<usize>()
-            + self.sender.queue.heap_bytes()
-            + self.sender.outstanding.heap_bytes()
+            + self.sending.heap_bytes()
             + self
                 .receivers()
                 .map(|receiver| size_of::<Receiver>() + receiver.heap_bytes())
                 .sum::<usize>()
             + self.user.events.capacity() * size_of::<Event>()
-            + self.outgoing.heap_bytes()
             + self
                 .handshake
                 .cookie
                 .as_ref()
                 .map_or(0, |cookie| size_of_val(&**cookie) + cookie.bytes.len())
-            + self.sender.rates.as_ref().map_or(0, |rates| rates.heap_bytes())
-            + self.multipath.policy.as_ref().map_or(0, |policy| policy.heap_bytes())
-            + self.multipath.spread.as_ref().map_or(0, |spread| spread.heap_bytes())
             + self.tuning.as_ref().map_or(0, |tuning| size_of_val(&**tuning))
-            + self.probing_bytes()
             + self.agreed.reports.as_ref().map_or(0, |reports| reports.heap_bytes())
             + self.agreed.auth.as_ref().map_or(0, |auth| auth.heap_bytes())
             + self
@@ -37,7 +29,7 @@ impl Association {
                 .as_ref()
                 .map_or(0, |random| size_of_val(&**random))
             + self.agreed.asconf.as_ref().map_or(0, |asconf| asconf.heap_bytes())
-            + size_of::<AssociationStats>()
+            + size_of::<Counters>()
     }
 
     /// Returns the memory in bytes that received data uses: unread messages, incomplete messages, and buffers reserved
@@ -60,13 +52,8 @@ impl Association {
 
     /// Releases the memory of earlier transfers after an idle period of one heartbeat interval.
     pub(super) fn release_memory(&mut self) {
-        self.sender.queue.release_memory();
-        self.sender.outstanding.release_memory();
-        self.outgoing.release_memory();
+        self.sending.release_memory();
         self.user.events.shrink_to_fit();
-        if let Some(rates) = &mut self.sender.rates {
-            rates.release_memory();
-        }
         if let Some(receiver) = &mut self.receiving.receiver {
             receiver.release_memory();
         }

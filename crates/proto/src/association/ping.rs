@@ -5,10 +5,12 @@ use whimbrel_control::{Span, Time};
 use whimbrel_wire::COMMON_HEADER_LEN;
 
 use super::pings::Ping;
-use super::{Association, Context, Outgoing, State};
+use super::{Association, State};
 use crate::PathId;
+use crate::context::Context;
 use crate::event::Event;
-use crate::path::{HEARTBEAT_INFO_LEN, HeartbeatContent, Path};
+use crate::send::Outgoing;
+use crate::send::path::{HEARTBEAT_INFO_LEN, HeartbeatContent, Path};
 
 /// Pings of an association whose answers are awaited; the oldest is given up for a new one. It bounds the memory.
 pub const MAX_PINGS: usize = 16_384;
@@ -24,7 +26,8 @@ impl Association {
     /// path, if it is not confirmed or the association not established, or if too many pings are queued.
     pub(crate) fn ping(&mut self, ctx: &mut Context<'_>, path: PathId, number: u32, bytes: usize) -> bool {
         let Some(longest) = self
-            .paths
+            .sending
+            .paths()
             .get(path)
             .filter(|path| path.is_open())
             .map(Path::max_packet)
@@ -33,7 +36,7 @@ impl Association {
             return false;
         };
         let longest = longest.saturating_sub(COMMON_HEADER_LEN + HEADERS + self.signed_len());
-        if self.outgoing.pings() >= QUEUED {
+        if self.sending.control().pings() >= QUEUED {
             return false;
         }
         let pings = &mut self.user.pings.get_or_insert_default().0;
@@ -48,7 +51,7 @@ impl Association {
             sent_at: None,
         });
         let len = bytes.min(longest).max(SHORTEST) as u16;
-        self.outgoing.push(path, Outgoing::Ping { nonce, len });
+        self.sending.control().push(path, Outgoing::Ping { nonce, len });
         true
     }
 

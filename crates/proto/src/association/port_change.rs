@@ -8,11 +8,12 @@
 
 use whimbrel_control::{Span, Time};
 
+use super::Association;
 use super::port_changes::{PortAnswer, PortChange, PortStep};
-use super::{Association, Context};
+use crate::context::Context;
 use crate::endpoint::{Reply, ReplyChunk};
 use crate::error::Discard;
-use crate::path::Path;
+use crate::send::path::Path;
 use crate::{PacketMeta, PathId, PathState};
 
 /// The least time that the old port has to answer. Round-trip times of radio links vary more than a few samples show.
@@ -36,17 +37,17 @@ impl Association {
     /// A packet of the peer has arrived: if it comes from another UDP port than that of its path, verifies both ports.
     #[inline]
     pub(super) fn watch_port(&mut self, now: Time, meta: PacketMeta) {
-        let is_known = |path: &Path| path.remote == meta.remote && path.local == meta.local && !path.removed;
-        if !self.paths.iter().any(is_known) {
+        let is_known = |path: &Path| path.leads_to(&meta.remote) && path.leaves_from(&meta.local);
+        if !self.sending.paths().iter().any(is_known) {
             self.watch_other_port(now, meta);
         }
     }
 
     fn watch_other_port(&mut self, now: Time, meta: PacketMeta) {
-        let Some(path) = self.path_of_host(&meta).filter(|_| self.state.may_send_data()) else {
+        let Some(path) = self.sending.path_of_host(&meta).filter(|_| self.state.may_send_data()) else {
             return;
         };
-        let Path { local, remote: old, .. } = self.paths[path];
+        let (local, old) = self.sending.path_addrs(path);
         if old.port() != meta.remote.port() {
             let new = meta.remote;
             let changes = self.port_changes.get_or_insert_default();
@@ -93,7 +94,7 @@ impl Association {
     /// Returns how long the old port of a path has to answer: an RTO, which is not bounded by RTO.Min, because a wrong decision is possible only
     /// if the new port belongs to the peer or to a host that can see its packets.
     fn wait_for_port(&self, path: PathId) -> Span {
-        let rtt = &self.paths[path].rtt;
+        let rtt = self.sending.paths()[path].rtt();
         rtt.computed()
             .map_or(rtt.rto(), |rto| rto.max(LEAST_WAIT))
             .min(rtt.rto())
@@ -112,9 +113,12 @@ impl Association {
         let changes = self.port_changes.as_mut().ok_or(Discard::Unexpected)?;
         let answer = changes.on_answer(ctx.now, nonce, meta.remote);
         match answer.ok_or(Discard::Unexpected)? {
-            PortAnswer::Old(path) => self.path_answered(ctx, path),
+            PortAnswer::Old(path) => {
+                let progress = self.sending.on_answer(ctx, path);
+                self.apply(ctx, progress);
+            }
             PortAnswer::New(path) => {
-                if self.paths[path].state != PathState::Active {
+                if self.sending.paths()[path].state() != PathState::Active {
                     // The old port has been asked before.
                     changes.decide(ctx.now, path);
                 }
@@ -126,18 +130,8 @@ impl Association {
 
     /// The peer's port has changed. The HEARTBEAT has verified the address (RFC 9260 §5.4).
     fn move_to_port(&mut self, ctx: &mut Context<'_>, change: PortChange) {
-        let path = &mut self.paths[change.path];
-        if path.removed || path.remote != change.old {
-            return;
+        if let Some(progress) = self.sending.move_to_port(ctx, change.path, change.old, change.new) {
+            self.apply(ctx, progress);
         }
-        path.move_to_port(ctx.now, change.new);
-        if path.state != PathState::Active {
-            // Its HEARTBEATs went to the old port.
-            path.heartbeat.pending = None;
-            path.heartbeat.requested = true;
-            path.heartbeat.timer = ctx.now;
-        }
-        self.user.notices.renamed = true;
-        self.path_answered(ctx, change.path);
     }
 }

@@ -14,12 +14,13 @@ use whimbrel_control::multipath::SackPath;
 use whimbrel_wire::{GapBlocks, NewGaps, NrSack, Sack};
 
 use super::ranges::{RangeList, Ranges, Reports, difference, read_blocks, union, write_blocks};
-use super::{Association, Context, State};
+use super::{Association, State};
+use crate::PathId;
+use crate::context::Context;
 use crate::error::Discard;
 use crate::extensions::Extensions;
-use crate::path::Path;
 use crate::send::Extent;
-use crate::{PathId, PathState};
+use crate::send::path::Path;
 
 impl Association {
     pub(super) fn agree_on_reports(&mut self, both: Extensions) {
@@ -49,16 +50,17 @@ impl Association {
         let ahead = sack
             .cumulative_tsn_ack
             .0
-            .wrapping_sub(self.sender.outstanding.cumulative_tsn_ack().0);
-        (ahead as usize <= self.sender.outstanding.len()).then(|| self.sender.outstanding.base() + Seq::from(ahead))
+            .wrapping_sub(self.sending.outstanding().cumulative_tsn_ack().0);
+        (ahead as usize <= self.sending.outstanding().len())
+            .then(|| self.sending.outstanding().base() + Seq::from(ahead))
     }
 
     /// Sets `known` to the ranges above `base` that the peer has reported, without one that begins there: the cumulative TSN ack would
     /// include it.
     fn known_above(&self, base: Seq, known: &mut Vec<(Seq, Seq)>) {
         let above = self
-            .sender
-            .outstanding
+            .sending
+            .outstanding()
             .reported()
             .map(|(start, end)| (start.max(base), end));
         known.clear();
@@ -94,32 +96,24 @@ impl Association {
             .receiver
             .as_ref()
             .map_or(0, |receiver| receiver.sack_path());
-        let last = PathId(last).min(PathId::at(self.paths.len() - 1));
+        let last = PathId(last).min(PathId::at(self.sending.paths().len() - 1));
         let wanted = match self.config.parts.reporting.sack_path {
             SackPath::LastArrival | SackPath::All => None,
-            SackPath::Primary => Some(self.choice.primary),
+            SackPath::Primary => Some(self.sending.primary()),
             SackPath::LowestRtt => self
-                .paths
+                .sending
+                .paths()
                 .ids()
-                .filter(|&index| self.paths[index].is_active())
-                .filter_map(|index| Some((self.paths[index].rtt.srtt()?, index)))
+                .filter(|&index| self.sending.paths()[index].is_active())
+                .filter_map(|index| Some((self.sending.paths()[index].rtt().srtt()?, index)))
                 .min()
                 .map(|(_, index)| index),
         };
-        match wanted.filter(|&index| self.paths[index].is_active()) {
+        match wanted.filter(|&index| self.sending.paths()[index].is_active()) {
             Some(index) => index,
-            None if self.should_avoid(last) => self.paths.position(Path::answers).unwrap_or(last),
-            None => self.confirmed_or_sending(last),
+            None if self.sending.should_avoid(last) => self.sending.paths().position(Path::answers).unwrap_or(last),
+            None => self.sending.confirmed_or_sending(last),
         }
-    }
-
-    /// Returns whether a SACK on this path would probably be lost, and another path answers.
-    pub(super) fn should_avoid(&self, index: PathId) -> bool {
-        let has_failed = matches!(
-            self.paths[index].state,
-            PathState::PotentiallyFailed | PathState::Inactive
-        );
-        has_failed && self.paths.position(Path::answers).is_some()
     }
 
     /// Returns the next path that needs a copy of the last SACK.
@@ -128,8 +122,8 @@ impl Association {
             return None;
         }
         let is_wanted =
-            |&index: &PathId| self.receiving.sack_copies >> index.0 & 1 != 0 && self.paths[index].is_active();
-        self.paths.ids().find(is_wanted)
+            |&index: &PathId| self.receiving.sack_copies >> index.0 & 1 != 0 && self.sending.paths()[index].is_active();
+        self.sending.paths().ids().find(is_wanted)
     }
 
     /// Records that a SACK was sent. If it is not a copy, copies are sent on the other paths if configured.
@@ -153,7 +147,7 @@ impl Association {
         let Some(base) = self.base_of(sack) else {
             return self.apply_sack(ctx, sack, from, Extent::Cut);
         };
-        let end_of_sent = self.sender.outstanding.next_seq();
+        let end_of_sent = self.sending.outstanding().next_seq();
         let mut lists = core::mem::take(&mut ctx.scratch.ranges);
         let Ranges {
             lists: [gaps, kept],
@@ -177,32 +171,24 @@ impl Association {
             self.on_impossible_sack(ctx)
         };
         if taken.is_ok() {
-            self.free_kept(kept, rest);
+            self.free_kept(ctx, kept, rest);
         }
         ctx.scratch.ranges = lists;
         taken
     }
 
     /// Frees chunks that are newly non-renegable. `rest` is temporary storage.
-    fn free_kept(&mut self, kept: &mut RangeList, rest: &mut RangeList) {
+    fn free_kept(&mut self, ctx: &mut Context<'_>, kept: &mut RangeList, rest: &mut RangeList) {
         let Some(reports) = &mut self.agreed.reports else {
             return;
         };
         if self.state == State::Closed {
             return;
         }
-        let mut freed = 0;
         difference(kept, &reports.kept, rest);
-        for &(start, end) in rest.iter() {
-            for seq in start..end {
-                freed += self.sender.outstanding.free(seq);
-            }
-        }
         core::mem::swap(&mut reports.kept, kept);
-        if freed > 0 {
-            self.user.stats.data_bytes_freed_early += freed;
-            self.notify_user_of_progress();
-        }
+        let progress = self.sending.free_early(rest);
+        self.apply(ctx, progress);
     }
 
     pub(super) fn on_new_gaps(
@@ -229,7 +215,7 @@ impl Association {
         let Some(base) = self.base_of(sack) else {
             return self.apply_sack(ctx, sack, from, Extent::Cut);
         };
-        let end_of_sent = self.sender.outstanding.next_seq();
+        let end_of_sent = self.sending.outstanding().next_seq();
         let mut lists = core::mem::take(&mut ctx.scratch.ranges);
         let Ranges {
             lists: [gaps, reneged],
@@ -259,11 +245,11 @@ impl Association {
 
     /// Processes an overtaken NEW GAPS: its arrivals are added to the known ones. Its a_rwnd is outdated.
     fn on_overtaken_gaps(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>, from: PathId) -> Result<(), Discard> {
-        let end_of_sent = self.sender.outstanding.next_seq();
-        let base = self.sender.outstanding.base();
+        let end_of_sent = self.sending.outstanding().next_seq();
+        let base = self.sending.outstanding().base();
         let behind = self
-            .sender
-            .outstanding
+            .sending
+            .outstanding()
             .cumulative_tsn_ack()
             .0
             .wrapping_sub(sack.cumulative_tsn_ack.0);
@@ -283,12 +269,12 @@ impl Association {
         above.extend(gaps.iter().map(|&(start, end)| (start.max(base), end)));
         above.retain(|&(start, end)| base < start && start < end);
         known.clear();
-        known.extend(self.sender.outstanding.reported());
+        known.extend(self.sending.outstanding().reported());
         union(known, above, all);
         let reneged = self.agreed.reports.as_ref().map_or(&[][..], |reports| &reports.reneged);
         difference(all, reneged, rest);
         let now = Sack {
-            cumulative_tsn_ack: self.sender.outstanding.cumulative_tsn_ack(),
+            cumulative_tsn_ack: self.sending.outstanding().cumulative_tsn_ack(),
             ..*sack
         };
         let mut bytes = core::mem::take(&mut ctx.scratch.gaps);

@@ -3,13 +3,15 @@
 use whimbrel_control::Time;
 use whimbrel_wire::{Cause, Causes, Parameter, Tsn};
 
-use super::{Association, Context, Outgoing, State};
+use super::{Association, State};
 use crate::PathId;
 use crate::config::NEVER;
+use crate::context::Context;
 use crate::endpoint::{Reply, ReplyChunk};
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};
-use crate::path::Path;
+use crate::send::Outgoing;
+use crate::send::path::Path;
 use crate::trace::TimerKind;
 
 impl Association {
@@ -39,7 +41,7 @@ impl Association {
     // [9260:9.2-1, 9.2-11, 9.2-12, 9.2-13, 9.2-20, 3.3.8-1, 3.3.9-1]
     pub(super) fn advance_shutdown(&mut self, ctx: &mut Context<'_>) {
         // The exchange waits until a path may be used for it.
-        if !self.sender.outstanding.is_empty() || !self.sender.queue.is_empty() || self.is_held() {
+        if !self.sending.is_idle() || self.sending.is_held() {
             return;
         }
         match self.state {
@@ -47,13 +49,15 @@ impl Association {
                 self.set_state(ctx, State::ShutdownSent);
                 self.guard_shutdown(ctx.now);
                 // All data is acknowledged, so a primary path that has failed since need not be tried again.
-                let path = self.control_path(self.choice.sending, false, Path::is_open);
-                let path = path.unwrap_or(self.choice.sending);
+                let path = self
+                    .sending
+                    .control_path(self.sending.sending_path(), false, Path::is_open);
+                let path = path.unwrap_or(self.sending.sending_path());
                 self.begin_shutdown_exchange(ctx.now, path, Outgoing::Shutdown);
             }
             State::ShutdownReceived => {
                 self.set_state(ctx, State::ShutdownAckSent);
-                let path = self.confirmed_or_sending(self.choice.shutdown_path);
+                let path = self.sending.confirmed_or_sending(self.sending.shutdown_path());
                 self.begin_shutdown_exchange(ctx.now, path, Outgoing::ShutdownAck);
             }
             _ => {}
@@ -69,7 +73,7 @@ impl Association {
 
     /// Returns a number that grows whenever the peer acknowledges data or the user reads some, while nothing new is sent.
     fn data_progress(&self) -> u64 {
-        let unacknowledged = self.buffered_send() as u64;
+        let unacknowledged = self.sending.buffered() as u64;
         self.user.stats.bytes_delivered.wrapping_sub(unacknowledged)
     }
 
@@ -88,50 +92,50 @@ impl Association {
     }
 
     fn begin_shutdown_exchange(&mut self, now: Time, path: PathId, chunk: Outgoing) {
-        self.errors = 0;
+        self.sending.clear_errors();
         self.timers.autoclose = NEVER;
         self.send_with_t2(now, path, chunk);
     }
 
     /// Sends SHUTDOWN or SHUTDOWN ACK on this path, and starts T2-shutdown with its RTO.
     fn send_with_t2(&mut self, now: Time, path: PathId, chunk: Outgoing) {
-        self.choice.shutdown_path = path;
-        self.outgoing.push(self.choice.shutdown_path, chunk);
+        self.sending.set_shutdown_path(path);
+        self.sending.control().push(path, chunk);
         self.restart_t2(now);
     }
 
     fn restart_t2(&mut self, now: Time) {
-        self.timers.t2_shutdown = now + self.paths[self.choice.shutdown_path].rtt.rto();
+        self.timers.t2_shutdown = now + self.sending.paths()[self.sending.shutdown_path()].rtt().rto();
     }
 
     /// T2-shutdown expired: retransmits the chunk, on another path if one may respond (RFC 9260 §6.4, §9.2).
     // [9260:6.4-4, 9.2-2, 9.2-3, 9.2-4, 9.2-5, 9.2-14, 9.2-15, 9.2-16]
     pub(super) fn on_t2_shutdown(&mut self, ctx: &mut Context<'_>) {
-        let index = self.choice.shutdown_path;
+        let index = self.sending.shutdown_path();
         self.trace_timer(ctx, TimerKind::T2Shutdown, Some(index));
         self.timers.t2_shutdown = NEVER;
-        self.paths[index].rtt.back_off();
-        self.count_path_error(ctx, index, true);
+        let progress = self.sending.on_control_timeout(ctx, index);
+        self.apply(ctx, progress);
         let chunk = match self.state {
             State::ShutdownSent => Outgoing::Shutdown,
             State::ShutdownAckSent => Outgoing::ShutdownAck,
             _ => return,
         };
-        let next = self.control_path(index, true, Path::is_open);
-        self.send_with_t2(ctx.now, next.unwrap_or(self.choice.sending), chunk);
+        let next = self.sending.control_path(index, true, Path::is_open);
+        self.send_with_t2(ctx.now, next.unwrap_or(self.sending.sending_path()), chunk);
     }
 
     /// A packet arrived while waiting for SHUTDOWN ACK: the peer responds, so T2-shutdown is restarted (RFC 9260 §9.2).
     // [9260:9.2-6]
     pub(super) fn on_packet_in_shutdown_sent(&mut self, now: Time) {
-        self.errors = 0;
+        self.sending.clear_errors();
         self.restart_t2(now);
     }
 
     /// Data arrived while waiting for SHUTDOWN ACK: it is answered at once with SHUTDOWN (RFC 9260 §9.2).
     // [9260:9.2-9, 9.2-10, 4-9, 6.2-18]
     pub(super) fn on_data_in_shutdown_sent(&mut self, now: Time, from: PathId) {
-        self.send_with_t2(now, self.confirmed_or_sending(from), Outgoing::Shutdown);
+        self.send_with_t2(now, self.sending.confirmed_or_sending(from), Outgoing::Shutdown);
         if let Some(receiver) = &mut self.receiving.receiver
             && receiver.has_gap()
         {
@@ -147,10 +151,10 @@ impl Association {
         cumulative_tsn_ack: Tsn,
     ) -> Result<(), Discard> {
         // RFC 9260 §6.4: SHUTDOWN ACK is sent to the source of SHUTDOWN.
-        let reply_path = self.confirmed_or_sending(from);
+        let reply_path = self.sending.confirmed_or_sending(from);
         match self.state {
             State::Established | State::ShutdownPending => {
-                self.choice.shutdown_path = reply_path;
+                self.sending.set_shutdown_path(reply_path);
                 self.set_state(ctx, State::ShutdownReceived);
                 // The peer guards the shutdown from here on.
                 self.timers.t5_shutdown_guard = NEVER;
@@ -161,7 +165,7 @@ impl Association {
                 return acknowledged;
             }
             State::ShutdownReceived => {
-                self.choice.shutdown_path = reply_path;
+                self.sending.set_shutdown_path(reply_path);
                 self.on_cumulative_ack(ctx, cumulative_tsn_ack)?;
             }
             State::ShutdownSent => {
@@ -169,7 +173,7 @@ impl Association {
                 self.set_state(ctx, State::ShutdownAckSent);
                 self.send_with_t2(ctx.now, reply_path, Outgoing::ShutdownAck);
             }
-            State::ShutdownAckSent => self.outgoing.push(reply_path, Outgoing::ShutdownAck),
+            State::ShutdownAckSent => self.sending.control().push(reply_path, Outgoing::ShutdownAck),
             State::CookieWait | State::CookieEchoed | State::Closed => return Err(Discard::Unexpected),
         }
         Ok(())
@@ -182,7 +186,7 @@ impl Association {
         if !matches!(self.state, State::ShutdownSent | State::ShutdownAckSent) {
             return Err(Discard::Unexpected);
         }
-        let to = self.confirmed_or_sending(from);
+        let to = self.sending.confirmed_or_sending(from);
         self.reply_last(ctx, to, ReplyChunk::ShutdownComplete { reflected: false });
         self.close(ctx, CloseReason::Graceful);
         Ok(())
@@ -222,7 +226,7 @@ impl Association {
     pub(crate) fn abort(&mut self, ctx: &mut Context<'_>, reason: &str) {
         let mut causes = Vec::new();
         // Truncated to the room after the headers of chunk and cause.
-        let len = reason.len().min(self.largest_chunk() - 8);
+        let len = reason.len().min(self.sending.largest_chunk() - 8);
         Cause::UserInitiatedAbort(&reason.as_bytes()[..len]).emit(&mut causes);
         self.abort_with(ctx, &causes, CloseReason::AbortedLocally(reason.to_owned()));
     }
@@ -252,7 +256,7 @@ impl Association {
     // [9260:3.3.7-2]
     pub(super) fn abort_with(&mut self, ctx: &mut Context<'_>, causes: &[u8], reason: CloseReason) {
         if self.state != State::Closed && self.ends.peer_tag != 0 {
-            let to = self.choice.sending;
+            let to = self.sending.sending_path();
             self.reply_last(
                 ctx,
                 to,
@@ -268,11 +272,11 @@ impl Association {
     /// Queues a packet that is sent after the association's end.
     // [9260:9.1-2, 3.3.7-1, 8.5.1-4]
     fn reply_last(&self, ctx: &mut Context<'_>, path: PathId, chunk: ReplyChunk) {
-        let path = &self.paths[path];
+        let path = &self.sending.paths()[path];
         let is_signed = !matches!(chunk, ReplyChunk::ShutdownComplete { .. });
         ctx.replies.push(Reply {
-            local: path.local,
-            remote: path.remote,
+            local: path.local(),
+            remote: path.remote(),
             source_port: self.ends.local_port,
             destination_port: self.ends.peer_port,
             verification_tag: self.ends.peer_tag,
@@ -291,7 +295,7 @@ impl Association {
     // [9260:5.2.1-9, 5.2.2-4]
     pub(crate) fn new_addresses(&self, addrs: &[crate::TransportAddr]) -> Vec<u8> {
         let mut parameters = Vec::new();
-        for addr in addrs.iter().filter(|addr| !self.has_remote(addr.ip())) {
+        for addr in addrs.iter().filter(|addr| !self.sending.has_remote(addr.ip())) {
             match addr.ip() {
                 std::net::IpAddr::V4(ip) => Parameter::Ipv4(ip).emit(&mut parameters),
                 std::net::IpAddr::V6(ip) => Parameter::Ipv6(ip).emit(&mut parameters),

@@ -63,28 +63,6 @@ struct Arrivals {
     unreported: usize,
 }
 
-/// Information that a SACK carries besides acknowledgements, and the path that it concerns.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Echo {
-    /// `None` if it does not concern a path.
-    pub(super) path: Option<PathId>,
-    pub(super) stamps: Option<Stamps>,
-    /// Whether a router indicated congestion; `None` if ECI is not in use.
-    pub(super) eci: Option<bool>,
-    /// Whether a SACK sent later has arrived before.
-    pub(super) overtaken: bool,
-}
-
-impl Echo {
-    /// No information.
-    pub(super) const NONE: Echo = Echo {
-        path: None,
-        stamps: None,
-        eci: None,
-        overtaken: false,
-    };
-}
-
 /// Returns the local time as a timestamp.
 fn micros(now: Time) -> u32 {
     (now.as_nanos() / 1000) as u32

@@ -1,5 +1,7 @@
 //! Counters of an association.
 
+use crate::send::SendingStats;
+
 /// Counters of an association. Lengths are in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AssociationStats {
@@ -83,4 +85,71 @@ pub struct AssociationStats {
     pub path_probes_answered: u64,
     /// Bytes of SCTP packets with path probes and their acknowledgements.
     pub path_probe_bytes: u64,
+}
+
+/// The counters that belong to no component.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counters {
+    pub(super) packets_sent: u64,
+    pub(super) bytes_sent: u64,
+    pub(super) packets_received: u64,
+    pub(super) bytes_received: u64,
+    pub(super) data_chunks_received: u64,
+    pub(super) duplicates_received: u64,
+    pub(super) sacks_sent: u64,
+    pub(super) messages_sent: u64,
+    pub(super) messages_delivered: u64,
+    pub(super) bytes_delivered: u64,
+    pub(super) ce_received: u64,
+    pub(super) ecne_sent: u64,
+    pub(super) cwr_sent: u64,
+    pub(super) cwr_received: u64,
+}
+
+impl Counters {
+    /// Returns all counters of the association.
+    pub(super) fn with(&self, sending: &SendingStats) -> AssociationStats {
+        AssociationStats {
+            packets_sent: self.packets_sent,
+            bytes_sent: self.bytes_sent,
+            packets_received: self.packets_received,
+            bytes_received: self.bytes_received,
+            data_chunks_sent: sending.data_chunks_sent,
+            data_bytes_sent: sending.data_bytes_sent,
+            data_bytes_acked: sending.data_bytes_acked,
+            data_bytes_freed_early: sending.data_bytes_freed_early,
+            retransmissions: sending.retransmissions,
+            copies: sending.copies,
+            penalties: sending.penalties,
+            fast_retransmits: sending.fast_retransmits,
+            timeouts: sending.timeouts,
+            recoveries: sending.recoveries,
+            data_chunks_received: self.data_chunks_received,
+            duplicates_received: self.duplicates_received,
+            duplicates_reported: sending.duplicates_reported,
+            sacks_sent: self.sacks_sent,
+            sacks_received: sending.sacks_received,
+            heartbeats_sent: sending.heartbeats_sent,
+            messages_sent: self.messages_sent,
+            messages_delivered: self.messages_delivered,
+            bytes_delivered: self.bytes_delivered,
+            zero_window_probes: sending.zero_window_probes,
+            ce_received: self.ce_received,
+            ecne_sent: self.ecne_sent,
+            ecne_received: sending.ecne_received,
+            cwr_sent: self.cwr_sent,
+            cwr_received: self.cwr_received,
+            ecn_reductions: sending.ecn_reductions,
+            losses_judged_congestion: sending.losses_judged_congestion,
+            losses_judged_transmission: sending.losses_judged_transmission,
+            losses_unsure: sending.losses_unsure,
+            window_reductions: sending.window_reductions,
+            spurious_timeouts: sending.spurious_timeouts,
+            probes: sending.probes,
+            path_switches: sending.path_switches,
+            path_probes_sent: sending.path_probes_sent,
+            path_probes_answered: sending.path_probes_answered,
+            path_probe_bytes: sending.path_probe_bytes,
+        }
+    }
 }

@@ -1,19 +1,14 @@
 //! Timers of an association: the next expiration, and its handling.
 
-use whimbrel_control::{CouplingLimits, LossSignal, Span, Time, Verdict};
+use whimbrel_control::{Span, Time};
 
-use super::recovery::LostTogether;
-use super::shared_heartbeat::SharedTimer;
-use super::{Association, Context, Outgoing, State};
+use super::{Association, State};
+use crate::PathId;
 use crate::config::NEVER;
+use crate::context::Context;
 use crate::event::CloseReason;
-use crate::path::Path;
-use crate::trace::{LossRule, TimerKind, TraceEvent, TraceKinds};
-use crate::{PathId, PathState};
-
-/// Consecutive timeouts of data, over all paths, after which an association ends although HEARTBEATs are answered; at least twice
-/// Association.Max.Retrans. With RTO.Max = 60 s they take a quarter of an hour on one path.
-const TIMEOUTS_WITHOUT_ACK: u32 = 20;
+use crate::send::Outgoing;
+use crate::trace::{TimerKind, TraceEvent, TraceKinds};
 
 /// Timers of the association as a whole.
 #[derive(Clone, Debug)]
@@ -27,14 +22,7 @@ pub(crate) struct Timers {
     pub(crate) t5_shutdown_guard: Time,
     /// How far the data was when T5-shutdown-guard was started.
     pub(super) guarded_progress: u64,
-    pub(crate) zero_window_probe: Time,
     pub(crate) autoclose: Time,
-    /// The path policy asked to be called.
-    pub(crate) policy: Time,
-    /// Outstanding probes of a path are declared lost.
-    pub(crate) probing: Time,
-    /// The heartbeat timer shared by all paths, if there is one.
-    pub(crate) heartbeat: Option<Box<SharedTimer>>,
     /// When a message was last accepted from the user, or user data was last received.
     last_activity: Time,
 }
@@ -47,11 +35,7 @@ impl Default for Timers {
             t4: NEVER,
             t5_shutdown_guard: NEVER,
             guarded_progress: 0,
-            zero_window_probe: NEVER,
             autoclose: NEVER,
-            policy: NEVER,
-            probing: NEVER,
-            heartbeat: None,
             last_activity: Time::ZERO,
         }
     }
@@ -63,11 +47,7 @@ impl Timers {
             .min(self.t2_shutdown)
             .min(self.t4)
             .min(self.t5_shutdown_guard)
-            .min(self.zero_window_probe)
             .min(self.autoclose)
-            .min(self.policy)
-            .min(self.probing)
-            .min(self.heartbeat.as_ref().map_or(NEVER, |timer| timer.due))
     }
 
     /// Records a message accepted from the user, or received user data. The autoclose timer checks this when it expires.
@@ -89,8 +69,7 @@ impl Association {
             .port_changes
             .as_ref()
             .map_or(NEVER, |changes| changes.next_timeout());
-        let own = self.timers.next().min(sack).min(ports);
-        self.paths.iter().fold(own, |next, path| next.min(path.next_timeout()))
+        self.timers.next().min(sack).min(ports).min(self.sending.next_timeout())
     }
 
     /// Handles every timer that has expired.
@@ -104,26 +83,11 @@ impl Association {
             }
             self.on_t1(ctx);
         }
-        for index in self.paths.ids() {
-            if self.paths[index].t3 <= ctx.now {
-                self.on_t3_rtx(ctx, index);
-            }
-            if self.paths[index].release <= ctx.now {
-                self.paths[index].release = NEVER;
-                self.allow_burst();
-                if self.paths[index].sends_bursts() {
-                    // The pacer allows the data of the time since the last expiration, so Max.Burst does not apply.
-                    self.paths[index].burst_left = u32::MAX;
-                }
-            }
-            if self.paths[index].tail_probe() <= ctx.now {
-                self.on_tail_probe(ctx, index);
-            }
-            if self
-                .paths
-                .get(index)
-                .is_some_and(|path| path.heartbeat.timer <= ctx.now)
-            {
+        for index in self.sending.paths().ids() {
+            let progress = self.sending.on_path_timers(ctx, index);
+            self.apply(ctx, progress);
+            let path = self.sending.paths().get(index);
+            if path.is_some_and(|path| path.heartbeat_due() <= ctx.now) {
                 self.on_heartbeat_timer(ctx, index);
             }
         }
@@ -136,12 +100,6 @@ impl Association {
         if self.timers.t5_shutdown_guard <= ctx.now {
             self.on_shutdown_guard(ctx);
         }
-        if self.timers.zero_window_probe <= ctx.now {
-            self.trace_timer(ctx, TimerKind::ZeroWindowProbe, None);
-            self.timers.zero_window_probe = NEVER;
-            self.sender.probe.permitted = true;
-            self.allow_burst();
-        }
         if self
             .port_changes
             .as_ref()
@@ -149,15 +107,8 @@ impl Association {
         {
             self.on_port_timer(ctx);
         }
-        if self.timers.probing <= ctx.now {
-            self.on_probe_timer(ctx);
-        }
-        if self.timers.heartbeat.as_ref().is_some_and(|timer| timer.due <= ctx.now) {
-            self.on_shared_heartbeat_timer(ctx);
-        }
-        if self.timers.policy <= ctx.now {
-            self.on_policy_timer(ctx);
-        }
+        let progress = self.sending.on_timers(ctx, self.state.may_send_data());
+        self.apply(ctx, progress);
         if self.timers.autoclose <= ctx.now {
             self.on_autoclose(ctx);
         }
@@ -191,9 +142,28 @@ impl Association {
         self.timers.last_activity
     }
 
+    /// The heartbeat timer of a path expired (RFC 9260 §8.3).
+    fn on_heartbeat_timer(&mut self, ctx: &mut Context<'_>, index: PathId) {
+        if !self.state.may_send_data() {
+            // RFC 9260 §8.3: no heartbeats after SHUTDOWN has been sent.
+            self.sending.end_wait(index);
+        } else if self.sending.paths()[index].is_pending() {
+            self.retry_pending_path(ctx, index);
+        } else {
+            let (is_idle, progress) = self.sending.on_heartbeat_timer(ctx, index);
+            self.apply(ctx, progress);
+            if is_idle {
+                self.release_memory();
+                if self.tuning.is_some() && self.is_quiet(ctx.now, self.config.path_hb_interval) {
+                    self.reset_buffers(ctx);
+                }
+            }
+        }
+    }
+
     pub(super) fn trace_timer(&self, ctx: &mut Context<'_>, timer: TimerKind, path: Option<PathId>) {
         ctx.trace
-            .emit(TraceKinds::STATES, ctx.now, Some(self.id), || TraceEvent::Timer {
+            .emit(TraceKinds::STATES, ctx.now, Some(self.id()), || TraceEvent::Timer {
                 timer,
                 path,
             });
@@ -220,126 +190,6 @@ impl Association {
         self.shutdown(ctx);
     }
 
-    /// T3-rtx expired (RFC 9260 §6.3.3).
-    // [9260:6.1-6, 6.3.3-1, 6.3.3-2, 7.2.3-2, 7.2.1-2]
-    fn on_t3_rtx(&mut self, ctx: &mut Context<'_>, index: PathId) {
-        self.trace_timer(ctx, TimerKind::T3Rtx, Some(index));
-        self.paths[index].t3 = NEVER;
-        let Some(lost) = self.lose_all(ctx, index) else {
-            return;
-        };
-        // RFC 9260 §6.1 A: a peer that responds may keep its window closed indefinitely. That is not congestion.
-        let only_probed = self.sender.probe.in_flight && self.sender.probe.answered;
-        self.sender.probe.answered = false;
-        let coupled = self.coupled_window(ctx.now, index, only_probed);
-        let (probes, keeps_window) = (
-            self.config.parts.recovery.probe_after_timeout,
-            self.config.parts.recovery.keep_window_on_transmission_timeout,
-        );
-        let mut is_transmission = false;
-        if !only_probed {
-            self.paths[index].unanswered.on_data_timeout();
-            let loss = self.loss_event(ctx.now, index, &lost);
-            let path = &self.paths[index];
-            let (marked, cwnd_before) = (path.is_marked(), path.control.cwnd());
-            // ns-2 changes nothing if an earlier timeout has left a window of one packet.
-            let keeps_ssthresh =
-                marked || !self.config.rules.repeated_timeout_lowers_ssthresh && cwnd_before <= path.control.unit();
-            self.epochs_mut(index).episode += 1;
-            let verdict = self.judge(index, &loss, None);
-            is_transmission = verdict == Verdict::Transmission;
-            // With a probe after the timeout, the window does not change, so that it can be used when the path responds
-            // (Ye 2004, 5.3.4).
-            let reacts = !(is_transmission && (probes || keeps_window));
-            if reacts {
-                self.react(index, &loss, verdict, keeps_ssthresh, CouplingLimits::reduced(coupled));
-            }
-            self.trace_verdicts(ctx, index, LossSignal::Timeout, verdict, cwnd_before);
-            self.paths[index].one_packet_only = !is_transmission;
-            self.enter_mode(ctx, index, verdict);
-            self.watch_timeout(ctx, index, reacts);
-        }
-        self.back_off(ctx, index);
-        self.paths[index].timed = None;
-        if self.config.rules.timeout_ends_recovery {
-            self.epochs_mut(index).leave();
-        }
-        if !only_probed {
-            self.paths[index].quality.on_timeout();
-            if !is_transmission {
-                self.note_reduction_by_loss(index);
-            }
-            self.count_path_error(ctx, index, true);
-            self.count_unanswered_data(ctx);
-        }
-        if self.state != State::Closed {
-            self.heartbeat_after_failure(ctx, index);
-            if is_transmission && probes {
-                self.probe_path(ctx, index);
-            } else {
-                // Rule E3: one packet is sent at once.
-                let to = self.retransmission_path(index, true);
-                self.paths[index].urgent = true;
-                self.heartbeat_after_timeout(ctx, index, to);
-            }
-            self.watch_mtu(ctx.now, index, if only_probed { 0 } else { lost.bytes });
-            self.trace_window(ctx, index);
-        }
-    }
-
-    /// Counts a timeout of data, which an acknowledgement of data clears and a HEARTBEAT ACK does not. RFC 9260 §8.1 counts both as
-    /// responses; an association whose data never arrives would never end.
-    fn count_unanswered_data(&mut self, ctx: &mut Context<'_>) {
-        self.sender.timeouts_without_ack = self.sender.timeouts_without_ack.saturating_add(1);
-        let limit = TIMEOUTS_WITHOUT_ACK.max(self.config.association_max_retrans.saturating_mul(2));
-        let answers = |path: &Path| path.in_use() && path.unanswered.loses_data_only();
-        if self.state != State::Closed && self.sender.timeouts_without_ack > limit && self.paths.iter().any(answers) {
-            self.close(ctx, CloseReason::DataUnanswered);
-        }
-    }
-
-    /// Declares all data in flight on a path lost. Returns `None` if there was none.
-    fn lose_all(&mut self, ctx: &mut Context<'_>, index: PathId) -> Option<LostTogether> {
-        let flight_before = self.sender.outstanding.flight(index);
-        let in_flight_before = self.sender.outstanding.data_in_flight();
-        let (trace, lost, now, association) = (&mut *ctx.trace, &mut ctx.scratch.lost, ctx.now, self.id);
-        lost.clear();
-        let (mut packets, mut last) = (0, 0);
-        let (first, tsn) = self.sender.outstanding.lose_path(index, |position, tsn| {
-            packets += 1;
-            last = position.max(last);
-            if trace.wants(TraceKinds::VERDICTS) {
-                lost.push((index.0, tsn));
-            }
-            trace.emit(TraceKinds::TSNS, now, Some(association), || TraceEvent::TsnLost {
-                path: index,
-                tsn,
-                rule: LossRule::Timeout,
-            });
-        })?;
-        self.user.stats.timeouts += 1;
-        self.paths[index].quality.losses.on_lost(packets);
-        if let Some(rates) = &mut self.sender.rates {
-            rates.on_lost(index, flight_before);
-        }
-        // RFC 9260 §6.2.1 C: data marked for retransmission is added to rwnd.
-        let data_lost = in_flight_before - self.sender.outstanding.data_in_flight();
-        self.sender.peer_rwnd = self
-            .sender
-            .peer_rwnd
-            .saturating_add(u32::try_from(data_lost).unwrap_or(u32::MAX));
-        Some(LostTogether {
-            signal: LossSignal::Timeout,
-            first,
-            last,
-            packets,
-            copies: 0,
-            bytes: flight_before,
-            tsn,
-            flight_before,
-        })
-    }
-
     /// T1-init or T1-cookie expired: retransmits INIT or COOKIE ECHO, on all addresses in turn (RFC 9260 §5.1.4, §5.1).
     // [9260:4-3, 4-4, 4-5, 4-6, 4-7, 4-8, 5.1-12, 5.1.4-3, 5.1.6-1]
     fn on_t1(&mut self, ctx: &mut Context<'_>) {
@@ -358,26 +208,13 @@ impl Association {
             self.close(ctx, CloseReason::HandshakeTimeout);
             return;
         }
-        self.paths[self.choice.sending].rtt.back_off();
-        self.choice.sending = self.next_handshake_path();
-        self.outgoing.clear();
+        self.sending.try_next_path();
         if waits_for_init_ack {
-            self.outgoing
-                .push(self.choice.sending, Outgoing::Init { preserve_ms: None });
+            self.sending.push_there(Outgoing::Init { preserve_ms: None });
         } else {
-            self.lose_early_data(ctx);
-            self.outgoing.push(self.choice.sending, Outgoing::CookieEcho);
+            self.sending.lose_early_data(ctx);
+            self.sending.push_there(Outgoing::CookieEcho);
         }
-        self.timers.t1 = ctx.now + self.paths[self.choice.sending].rtt.rto();
-    }
-
-    /// Returns the next confirmed path in turn.
-    // [9260:5.1-13, 5.1-14]
-    fn next_handshake_path(&self) -> PathId {
-        let count = self.paths.len();
-        (1..=count)
-            .map(|step| self.paths.after(self.choice.sending, step))
-            .find(|&index| !self.paths[index].removed && self.paths[index].state != PathState::Unconfirmed)
-            .unwrap_or(self.choice.sending)
+        self.timers.t1 = ctx.now + self.sending.handshake_timeout();
     }
 }

@@ -1,6 +1,6 @@
 //! The sizes of buffers that grow, and the memory from which they grow. `buffers.rs` decides how large they are.
 
-use whimbrel_control::{Span, Time};
+use whimbrel_control::Time;
 
 use crate::config::AssociationConfig;
 
@@ -33,16 +33,13 @@ impl BufferPool {
     }
 }
 
-/// The sizes of the buffers, and the measurement of delivered data.
+/// The size of the receive buffer, and the measurement of delivered data.
 #[derive(Debug)]
 pub(super) struct Tuning {
     pub(super) recv_buffer: u32,
-    pub(super) send_buffer: u32,
     /// When the current measurement began, and the bytes delivered until then.
     pub(super) since: Time,
     pub(super) delivered: u64,
-    /// The latest round-trip time measured on any path.
-    pub(super) latest: Option<Span>,
     /// When a heartbeat was last requested, and the bytes delivered until then.
     pub(super) requested: Option<(Time, u64)>,
 }
@@ -54,22 +51,16 @@ impl Tuning {
         grows.then(|| {
             Box::new(Tuning {
                 recv_buffer: config.recv_buffer,
-                send_buffer: config.send_buffer,
                 since: Time::ZERO,
                 delivered: 0,
-                latest: None,
                 requested: None,
             })
         })
     }
-
-    pub(super) fn on_rtt(&mut self, sample: Span) {
-        self.latest = Some(sample);
-    }
 }
 
 /// Returns the new size of a buffer whose desired size is `wanted` bytes, if it should grow.
-pub(super) fn grow(pool: &mut BufferPool, now: u32, wanted: u64, max: Option<u32>) -> Option<u32> {
+pub(crate) fn grow(pool: &mut BufferPool, now: u32, wanted: u64, max: Option<u32>) -> Option<u32> {
     let wanted = wanted.min(max.unwrap_or(0).into());
     let more = wanted.saturating_sub(now.into());
     // Steps below an eighth of the size are skipped.

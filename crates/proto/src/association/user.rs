@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 
 use whimbrel_wire::{Payload, Tsn};
 
-use super::{Association, Context, State};
+use super::{Association, State};
+use crate::context::Context;
 use crate::error::SendError;
-use crate::event::{Event, SendFailure, SendFailureCause};
+use crate::event::{Event, SendFailureCause};
 use crate::message::{Message, Received};
 use crate::receive::Receiver;
 
@@ -31,16 +32,15 @@ impl Association {
         if len > limit {
             return Err(SendError::TooLong { len, limit });
         }
-        if !self.has_send_room(len) {
-            self.user.notices.wants_space = true;
-            return Err(SendError::Full(message));
-        }
-        self.sender.queue.push(message);
+        self.sending.enqueue(message).map_err(SendError::Full)?;
         self.user.stats.messages_sent += 1;
-        self.user.notices.wants_idle = true;
         self.timers.touch_autoclose(ctx.now);
-        self.allow_burst();
         Ok(())
+    }
+
+    /// Returns the length in bytes of the longest message that can be sent.
+    pub fn longest_message(&self) -> usize {
+        self.config.max_message.unwrap_or(self.config.send_buffer) as usize
     }
 
     /// Reads the next message (RFC 9260 §11.1.7).
@@ -126,38 +126,13 @@ impl Association {
     /// Gives up all messages that are not acknowledged and notifies the user (RFC 9260 §11.2.2). Later data starts with
     /// this TSN.
     pub(super) fn give_up_messages(&mut self, cause: SendFailureCause, initial_tsn: Tsn) {
-        let events = &mut self.user.events;
-        for last in self.sender.outstanding.last_fragments() {
-            events.push_back(Event::SendFailed(SendFailure {
-                stream: last.stream,
-                ppid: last.ppid,
-                context: last.context,
-                sent: true,
-                cause,
-            }));
-        }
-        self.sender
-            .queue
-            .clear(|message, sent| events.push_back(send_failure(message, sent, cause)));
-        self.sender.outstanding = super::fresh_ring(initial_tsn, self.paths.len(), &self.config);
+        let events = self.sending.give_up_all(cause, initial_tsn);
+        self.user.events.extend(events);
     }
 
     /// Gives up messages of streams that the peer does not allow (RFC 9260 §5.1.1).
     pub(super) fn give_up_streams(&mut self) {
-        let events = &mut self.user.events;
-        self.sender.queue.drop_streams(self.ends.outbound_streams, |message| {
-            events.push_back(send_failure(message, false, SendFailureCause::NoSuchStream));
-        });
-        self.notify_user_of_progress();
+        let mut progress = self.sending.give_up_streams(self.ends.outbound_streams);
+        self.user.events.extend(progress.take_news());
     }
-}
-
-fn send_failure(message: &Message, sent: bool, cause: SendFailureCause) -> Event {
-    Event::SendFailed(SendFailure {
-        stream: message.stream,
-        ppid: message.ppid,
-        context: message.context,
-        sent,
-        cause,
-    })
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use whimbrel_control::Time;
 use whimbrel_wire::{Cause, Chunk, ChunkError, ChunkType, PacketView};
 
-use super::{Context, Endpoint, Reply, ReplyChunk, context};
+use super::{Endpoint, Reply, ReplyChunk, context};
 use crate::address::{PacketMeta, is_unicast};
 use crate::association::Signer;
+use crate::context::Context;
 use crate::error::Discard;
 
 impl Endpoint {
@@ -58,7 +59,7 @@ impl Endpoint {
         if association.ports().1 != header.source_port {
             return self.out_of_the_blue(now, meta, packet);
         }
-        let from = match association.path_of_packet(&meta) {
+        let from = match association.sending().path_of_packet(&meta) {
             Some(from) => from,
             // RFC 9260 §5.1.2 D
             None if association.is_named_in_init_ack(packet) || association.is_named_in_asconf(packet) => {
@@ -66,7 +67,7 @@ impl Endpoint {
             }
             // The packet was sent before the address was removed, and the removal request overtook it. An ABORT would
             // end an association that exists on other addresses.
-            None if association.was_removed(meta.remote) => return Err(Discard::OutOfTheBlue),
+            None if association.sending().was_removed(meta.remote) => return Err(Discard::OutOfTheBlue),
             // The tag identifies the association, so the packet is not out of the blue (§8.4). A NAT has given it an
             // unknown source. An ABORT would end an association that exists on other addresses.
             None if association.state().is_established() => return Err(Discard::OutOfTheBlue),

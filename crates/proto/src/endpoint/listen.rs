@@ -5,16 +5,17 @@ use std::sync::Arc;
 use whimbrel_control::{Span, Time};
 use whimbrel_wire::{Cause, Chunk, ChunkType, INIT_HEADER_LEN, PacketView, Parameter, Parameters, Tsn};
 
-use super::{Context, Cookie, Endpoint, MIN_RWND, PeerInit, Refusal, ReplyChunk, context, fingerprint};
+use super::{Cookie, Endpoint, MIN_RWND, PeerInit, Refusal, ReplyChunk, context, fingerprint};
 use crate::address::{PacketMeta, TransportAddr};
 use crate::association::{
     Association, AuthAgreement, Identity, RANDOM_LEN, State, address_parameters, answer_signer, check_cookie_echo,
     emit_parameters, fresh_random,
 };
 use crate::config::Resolved;
+use crate::context::Context;
 use crate::error::Discard;
 use crate::extensions::Extensions;
-use crate::path::pmdcs;
+use crate::send::path::pmdcs;
 
 /// The local values of an INIT ACK.
 struct Answer {
@@ -125,7 +126,7 @@ impl Endpoint {
             self.mark_ready(index);
             return Err(Discard::Unexpected);
         }
-        if association.state() == State::CookieWait && !association.has_remote(meta.remote.ip()) {
+        if association.state() == State::CookieWait && !association.sending().has_remote(meta.remote.ip()) {
             // RFC 9260 §5.2.1 rules 1 to 3: replies go only to addresses that the local user specified, and to the
             // source if possible.
             return Err(Discard::Unexpected);
@@ -366,7 +367,7 @@ impl Endpoint {
         let mut result = Ok(());
         if packet.chunks().nth(1).is_some()
             && let Some(association) = self.table.at_mut(index)
-            && let Some(from) = association.path_of_packet(&meta)
+            && let Some(from) = association.sending().path_of_packet(&meta)
         {
             result = association.on_packet(context!(self, now), meta, from, packet);
         }

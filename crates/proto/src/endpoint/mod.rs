@@ -33,11 +33,13 @@ pub(crate) use reply::{Replies, Reply, ReplyChunk};
 use table::Table;
 
 use crate::address::{Ecn, PacketMeta, Transmit, TransportAddr};
-use crate::association::{Association, BufferPool, Context, Identity, Scratch, State, candidates, extra_pairs};
+use crate::association::{Association, BufferPool, Identity, State};
 use crate::config::{AssociationConfig, EndpointConfig, MAX_ADDRESSES, Resolved};
+use crate::context::{Context, Scratch};
 use crate::error::{AddressError, ConfigError, ConnectError, Discard, SendError};
 use crate::event::Event;
 use crate::message::{Message, Received};
+use crate::send::{candidates, extra_pairs};
 use crate::trace::{Trace, TraceEvent, TraceKinds, TraceRecord};
 use crate::{AssocId, PathId};
 
@@ -354,7 +356,7 @@ impl Endpoint {
             let mut is_done = false;
             if let Some(association) = self.table.at_mut(index) {
                 if let Some((path, ecn, wire_len)) = association.poll_transmit(context!(self, now), sink) {
-                    let (local, remote) = association.path_addrs(path);
+                    let (local, remote) = association.sending().path_addrs(path);
                     return Some(Transmit {
                         association: Some(association.id()),
                         path: Some(path),
@@ -362,7 +364,7 @@ impl Endpoint {
                         remote,
                         ecn,
                         wire_len,
-                        fragment: wire_len > association.max_packet(path),
+                        fragment: wire_len > association.sending().max_packet(path),
                     });
                 }
                 // The association's timers are final only when nothing is left to send.
@@ -458,13 +460,15 @@ impl Endpoint {
     /// 2005, Figure 4.7). The numbers only identify nodes; `u32::MAX` counts as unknown. Returns false if there is no such association or path.
     pub fn set_last_hop(&mut self, id: AssocId, path: PathId, node: Option<u32>) -> bool {
         let association = self.table.index(id).and_then(|index| self.table.at_mut(index));
-        association.is_some_and(|association| association.set_last_hop(path, node))
+        association.is_some_and(|association| association.sending_mut().set_last_hop(path, node))
     }
 
     /// Sends a heartbeat on a path now. Returns false if there is no such association or path.
     pub fn request_heartbeat(&mut self, now: Time, id: AssocId, path: PathId) -> bool {
-        self.with(id, now, |association, ctx| association.request_heartbeat(ctx, path))
-            .unwrap_or(false)
+        self.with(id, now, |association, ctx| {
+            association.sending_mut().request_heartbeat(ctx, path)
+        })
+        .unwrap_or(false)
     }
 
     /// Sends a heartbeat on a path, to measure it: any peer answers. Its Heartbeat Info has `bytes` bytes, at least 18 and at most as many as
@@ -530,7 +534,7 @@ impl Endpoint {
     /// no such association or path.
     pub fn with_control<R>(&mut self, id: AssocId, path: PathId, f: impl FnOnce(&mut Controller) -> R) -> Option<R> {
         let index = self.table.index(id)?;
-        self.table.at_mut(index)?.with_control(path, f)
+        self.table.at_mut(index)?.sending_mut().with_control(path, f)
     }
 
     /// Replaces the discriminator, the window control or both on all paths of an association, also on those that are added later. cwnd and
@@ -581,7 +585,7 @@ impl Endpoint {
         if let Some(index) = self.table.index(id)
             && let Some(association) = self.table.at_mut(index)
         {
-            association.limit_mtu(remote, mtu);
+            association.sending_mut().limit_mtu(remote, mtu);
         }
     }
 

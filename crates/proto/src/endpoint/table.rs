@@ -185,7 +185,7 @@ impl Table {
         let names = Names {
             tag: association.tags().0,
             port: association.peer_port(),
-            addrs: association.remote_addrs().collect(),
+            addrs: association.sending().remote_addrs().collect(),
         };
         self.by_tag.insert(names.tag, index);
         for &addr in &names.addrs {

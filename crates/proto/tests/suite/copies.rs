@@ -29,7 +29,7 @@ fn infos(net: &Net, id: AssocId) -> Vec<PathInfo> {
 }
 
 fn stats(net: &Net, id: AssocId) -> AssociationStats {
-    *net.a.association(id).expect("established").stats()
+    net.a.association(id).expect("established").stats()
 }
 
 /// Sends `messages` packets of data and waits until all have arrived, for a minute at most. Returns the time that it took.

@@ -158,7 +158,7 @@ fn facts(net: &Net, host: Host, id: AssocId, paths: usize) -> (AssociationStats,
             .expect("an address")
     };
     let delivered = association.paths().map(|path| (place(path.remote), path.delivered));
-    (*association.stats(), delivered.collect())
+    (association.stats(), delivered.collect())
 }
 
 #[test]

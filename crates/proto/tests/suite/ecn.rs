@@ -31,7 +31,7 @@ fn send(net: &mut Net, a: AssocId, packets: usize) {
 }
 
 fn stats(net: &mut Net, host: Host, id: AssocId) -> AssociationStats {
-    *net.host(host).association(id).expect("established").stats()
+    net.host(host).association(id).expect("established").stats()
 }
 
 fn path(net: &mut Net, a: AssocId) -> PathInfo {

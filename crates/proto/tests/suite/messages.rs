@@ -496,7 +496,7 @@ fn a_gap_before_more_chunks_than_a_sack_can_report_is_filled() {
     }
     net.run_for(Span::from_secs(5));
     assert_eq!(net.contents(Host::B).len(), 200_000);
-    let stats = *net.a.association(a).expect("established").stats();
+    let stats = net.a.association(a).expect("established").stats();
     assert!(stats.retransmissions < 200 && stats.timeouts == 0, "{stats:?}");
     let received = net.only(Host::B);
     let received = net.b.association(received).expect("established").receiver_stats();

@@ -89,7 +89,7 @@ fn retransmissions_after_the_first_wait_for_the_pacer() {
     let begin = net.wire.len();
     send(&mut net, a, 20);
     net.run_for(Span::from_millis(900));
-    let stats = *net.a.association(a).unwrap().stats();
+    let stats = net.a.association(a).unwrap().stats();
     assert_eq!((stats.retransmissions, stats.timeouts), (6, 0));
     let all = times(&net, begin);
     assert!(all[20..].windows(2).skip(1).all(|pair| pair[1] > pair[0]), "{all:?}");

@@ -193,7 +193,7 @@ fn data_goes_on_at_once_when_a_silent_peer_is_heard_again() {
     set_nat(&mut net, NEW);
     net.send(Host::B, b, Message::zeros(0, 5000));
     net.run_until(Span::from_secs(60), "the new port", |net| used_port(net, b) == NEW);
-    let stats = *net.b.association(b).expect("open").stats();
+    let stats = net.b.association(b).expect("open").stats();
     assert!(stats.timeouts >= 4, "{}", stats.timeouts);
     let start = net.now;
     net.run_until(Span::from_secs(60), "the message", |net| {
@@ -280,7 +280,7 @@ fn packets_from_another_port_redirect_nothing() {
             assert!(astray.len() <= 30, "{} packets", astray.len());
         }
         // Nothing was lost.
-        let stats = *net.b.association(b).expect("open").stats();
+        let stats = net.b.association(b).expect("open").stats();
         assert_eq!((stats.retransmissions, stats.timeouts), (0, 0));
     }
 }

@@ -29,7 +29,7 @@ fn infos(net: &Net, id: AssocId) -> Vec<PathInfo> {
 }
 
 fn stats(net: &Net, id: AssocId) -> AssociationStats {
-    *net.a.association(id).expect("established").stats()
+    net.a.association(id).expect("established").stats()
 }
 
 /// Sends ten packets of data in each 100 ms.

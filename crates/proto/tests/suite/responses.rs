@@ -120,7 +120,7 @@ fn ect_is_given_up_on_a_path_that_drops_it() {
             net.send(Host::A, a, Message::zeros(0, 20_000));
         }
         net.run_until(Span::from_secs(20), "ten more", |net| net.contents(Host::B).len() == 11);
-        let stats = *net.a.association(a).expect("open").stats();
+        let stats = net.a.association(a).expect("open").stats();
         if paths == 1 {
             assert_eq!(stats.timeouts, timeouts, "{name}");
             assert!(net.now.since(start) < Span::from_secs(2), "{name}");

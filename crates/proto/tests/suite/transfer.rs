@@ -49,7 +49,7 @@ fn section_7_2_4_one_lost_packet_is_fast_retransmitted_once_without_a_timeout() 
         net.send(Host::A, a, Message::zeros(0, 1452));
     }
     net.run_for(Span::from_secs(5));
-    let stats = *net.a.association(a).unwrap().stats();
+    let stats = net.a.association(a).unwrap().stats();
     assert_eq!(
         (stats.retransmissions, stats.fast_retransmits, stats.timeouts),
         (1, 1, 0)

@@ -338,7 +338,7 @@ impl SctpEnd {
             && association.state() == State::Closed
         {
             // Its counters are removed with it.
-            self.last_stats = Some(Box::new(*association.stats()));
+            self.last_stats = Some(Box::new(association.stats()));
             self.last_switch = association.first_switch();
         }
         while let Some((id, event)) = self.endpoint.poll_event() {
@@ -525,15 +525,15 @@ impl SctpEnd {
 
     /// Returns the counters of the association up to now.
     pub(crate) fn stats(&self) -> AssociationStats {
-        self.counted().copied().unwrap_or_default()
+        self.counted().unwrap_or_default()
     }
 
     /// Returns the counters, if there is or was an association.
-    fn counted(&self) -> Option<&AssociationStats> {
+    fn counted(&self) -> Option<AssociationStats> {
         let association = self.id.and_then(|id| self.endpoint.association(id));
         association
             .map(|association| association.stats())
-            .or(self.last_stats.as_deref())
+            .or(self.last_stats.as_deref().copied())
     }
 
     /// Returns when new data first moved to another path.
@@ -544,7 +544,7 @@ impl SctpEnd {
 
     /// Handles the start of the measurement window.
     pub(crate) fn open_window(&mut self) {
-        self.window = Window::Open(self.counted().copied().map(Box::new));
+        self.window = Window::Open(self.counted().map(Box::new));
     }
 
     /// Handles the end of the measurement window.

@@ -227,7 +227,7 @@ fn losses_in_both_directions_are_made_good(stack: Stack) {
     host.ask("accept");
     host.command("echo 1000000");
     echo(&mut host, id, MESSAGES, |_, _| {});
-    let stats = *host.endpoint.association(id).unwrap().stats();
+    let stats = host.endpoint.association(id).unwrap().stats();
     assert!(stats.fast_retransmits > 0, "{stats:?}");
     host.lose_each = None;
     shut_down(&mut host, id);

@@ -46,10 +46,11 @@ const ALLOWED: &[(&str, usize)] = &[
 /// Files of a type that may call each other in cycles, by crate and type. The numbers only fall.
 const ALLOWED_CALLS: &[(&str, &str, usize)] = &[
     ("control", "window::bbr::Bbr", 2),
-    ("proto", "association::Association", 33),
+    ("proto", "association::Association", 16),
     ("proto", "endpoint::Endpoint", 4),
     ("proto", "receive::Receiver", 3),
-    ("proto", "send::outstanding::Outstanding", 5),
+    ("proto", "send::Sending", 20),
+    ("proto", "send::ring::outstanding::Outstanding", 5),
     ("sim", "host::tcp::sender::TcpSender", 4),
     ("sim", "network::Network", 4),
     ("sim", "radio::Radios", 4),

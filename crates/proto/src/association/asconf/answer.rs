@@ -5,10 +5,12 @@ use whimbrel_wire::{
     cause_code,
 };
 
-use super::super::{Association, Context, Outgoing};
+use super::super::Association;
 use crate::PacketMeta;
+use crate::context::Context;
 use crate::endpoint::{Reply, ReplyChunk};
 use crate::error::Discard;
+use crate::send::Outgoing;
 
 /// Maximum bytes of responses in an ASCONF-ACK; less if a packet holds less. Requests beyond it are refused.
 const MAX_ANSWERS: usize = 512;
@@ -53,8 +55,8 @@ impl Association {
             return false;
         };
         match asconf.parameters.iter().next() {
-            Some(Ok(Parameter::Ipv4(ip))) => ip.is_unspecified() || self.has_remote(ip.into()),
-            Some(Ok(Parameter::Ipv6(ip))) => ip.is_unspecified() || self.has_remote(ip.into()),
+            Some(Ok(Parameter::Ipv4(ip))) => ip.is_unspecified() || self.sending.has_remote(ip.into()),
+            Some(Ok(Parameter::Ipv6(ip))) => ip.is_unspecified() || self.sending.has_remote(ip.into()),
             _ => false,
         }
     }
@@ -94,6 +96,7 @@ impl Association {
         }
         let (mut answers, mut failed) = (Vec::new(), false);
         let room = self
+            .sending
             .largest_chunk()
             .saturating_sub(self.signed_len() + ASCONF_HEADER_LEN);
         let last = MAX_ANSWERS.min(room).saturating_sub(2 * MAX_ANSWER);
@@ -135,7 +138,7 @@ impl Association {
     /// Sends the ASCONF-ACK to the source of the ASCONF, whether or not it is an address of the association (RFC 5061
     /// §5.2).
     fn answer_asconf(&mut self, ctx: &mut Context<'_>, meta: PacketMeta, serial: u32, answer: Box<[u8]>) {
-        if let Some(to) = self.path_for(&meta) {
+        if let Some(to) = self.sending.path_for(&meta) {
             self.answer(to, Outgoing::AsconfAck { serial, answer });
         } else {
             ctx.replies.push(Reply {
@@ -192,12 +195,12 @@ impl Association {
                 }
                 if address.is_unspecified() {
                     // All addresses except the source (RFC 5061 §4.2.2), which must belong to the association.
-                    if !self.has_remote(source) {
+                    if !self.sending.has_remote(source) {
                         return refuse(correlation, Cause::DeleteLastAddress(shown));
                     }
                     self.drop_peer_addresses(ctx, |ip| ip != source);
-                } else if self.has_remote(address) {
-                    if self.live_remotes().all(|ip| ip == address) {
+                } else if self.sending.has_remote(address) {
+                    if self.sending.live_remotes().all(|ip| ip == address) {
                         return refuse(correlation, Cause::DeleteLastAddress(shown));
                     }
                     self.drop_peer_addresses(ctx, |ip| ip == address);
@@ -211,9 +214,9 @@ impl Association {
                 } else {
                     address
                 };
-                let path = self.paths.ids().find(|&index| {
-                    let path = &self.paths[index];
-                    path.remote.ip() == address && path.in_use()
+                let path = self.sending.paths().ids().find(|&index| {
+                    let path = &self.sending.paths()[index];
+                    path.remote().ip() == address && path.in_use()
                 });
                 let Some(index) = path else {
                     return refuse(correlation, Cause::UnresolvableAddress(shown));

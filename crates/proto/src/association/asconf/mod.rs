@@ -11,16 +11,18 @@ use whimbrel_wire::{ASCONF_HEADER_LEN, Asconf, Cause, Chunk, Parameter, Paramete
 use self::request::{Request, take_next, wildcard};
 pub(crate) use self::state::AsconfState;
 use self::state::Pending;
-use super::packet::Packet;
-use super::{Association, Context, Outgoing, State};
+use super::{Association, State};
 use crate::PathId;
 use crate::TransportAddr;
 use crate::address::is_unicast;
 use crate::config::{MAX_ADDRESSES, NEVER};
+use crate::context::Context;
 use crate::error::{AddressError, Discard};
 use crate::event::{CloseReason, Event};
 use crate::extensions::Extensions;
-use crate::path::Path;
+use crate::packet::Packet;
+use crate::send::path::Path;
+use crate::send::{Outgoing, Trust};
 use crate::trace::TimerKind;
 
 impl Association {
@@ -98,7 +100,8 @@ impl Association {
         if state.announced.len() + adds >= MAX_ADDRESSES {
             return Err(AddressError::TooMany);
         }
-        self.add_candidate_path(ctx, addr);
+        let progress = self.sending.add_candidate_path(ctx, addr);
+        self.apply(ctx, progress);
         self.ask_peer(ctx, addition);
         Ok(())
     }
@@ -121,7 +124,7 @@ impl Association {
         if !after.contains(&addr) {
             return Err(AddressError::Unknown(addr));
         }
-        let reaches = |a: &TransportAddr| self.live_remotes().any(|ip| ip.is_ipv4() == a.is_ipv4());
+        let reaches = |a: &TransportAddr| self.sending.live_remotes().any(|ip| ip.is_ipv4() == a.is_ipv4());
         if !after.iter().any(|a| *a != addr && reaches(a)) {
             return Err(AddressError::Last);
         }
@@ -147,7 +150,7 @@ impl Association {
         state.recall();
         if state.pending.is_none() {
             self.timers.t4 = NEVER;
-            self.outgoing.drop_asconf();
+            self.sending.control().drop_asconf();
         }
         let adds = [Request::Add(addr), Request::AddSource(addr)];
         if state.announced.contains(&addr) || !state.waiting.iter().any(|request| adds.contains(request)) {
@@ -224,12 +227,12 @@ impl Association {
             serial,
             requests,
             parameters: parameters.into(),
-            path: self.choice.sending,
+            path: self.sending.sending_path(),
             attempts: 0,
             misplaced: false,
         });
         let path = source.and_then(|local| self.path_from(local));
-        let path = path.unwrap_or_else(|| self.asconf_path(self.choice.sending, false));
+        let path = path.unwrap_or_else(|| self.asconf_path(self.sending.sending_path(), false));
         self.transmit_asconf(ctx.now, path);
     }
 
@@ -237,30 +240,30 @@ impl Association {
     /// not get a response (RFC 5061 §5.3).
     fn asconf_path(&self, from: PathId, timed_out: bool) -> PathId {
         let known = Path::is_open;
-        let any = |path: &Path| path.is_open() || path.pending && !path.removed;
+        let any = |path: &Path| path.is_open() || path.is_pending() && !path.is_removed();
         let first = if timed_out {
             None
         } else {
-            self.control_path(from, timed_out, known)
+            self.sending.control_path(from, timed_out, known)
         };
         first
-            .or_else(|| self.control_path(from, timed_out, any))
-            .unwrap_or(self.choice.sending)
+            .or_else(|| self.sending.control_path(from, timed_out, any))
+            .unwrap_or(self.sending.sending_path())
     }
 
     fn transmit_asconf(&mut self, now: Time, path: PathId) {
         if let Some(pending) = self.agreed.asconf.as_mut().and_then(|state| state.pending.as_mut()) {
             pending.path = path;
             let source = pending.source();
-            pending.misplaced |= source.is_some_and(|local| local != self.paths[path].local);
-            self.outgoing.drop_asconf();
+            pending.misplaced |= source.is_some_and(|local| local != self.sending.paths()[path].local());
+            self.sending.control().drop_asconf();
             if source.is_some() {
                 // The peer finds the association only if AUTH and ASCONF are the first chunks.
-                self.outgoing.push_first(path, Outgoing::Asconf);
+                self.sending.control().push_first(path, Outgoing::Asconf);
                 self.timers.t4 = now + self.source_timeout(path);
             } else {
-                self.outgoing.push(path, Outgoing::Asconf);
-                self.timers.t4 = now + self.paths[path].timeout();
+                self.sending.control().push(path, Outgoing::Asconf);
+                self.timers.t4 = now + self.sending.paths()[path].timeout();
             }
         }
     }
@@ -275,10 +278,10 @@ impl Association {
         self.trace_timer(ctx, TimerKind::T4Asconf, Some(index));
         if let Some(local) = source {
             // It tests whether the peer sees another address. Its loss does not show that the peer is unreachable.
-            if self.may_change_addresses() && self.is_held() {
+            if self.may_change_addresses() && self.sending.is_held() {
                 // Nothing else would end the association.
-                self.paths[index].rtt.back_off();
-                self.count_path_error(ctx, index, true);
+                let progress = self.sending.on_control_timeout(ctx, index);
+                self.apply(ctx, progress);
             }
             if self.may_change_addresses() {
                 let next = self.source_path_again(local);
@@ -287,8 +290,8 @@ impl Association {
             return;
         }
         if self.may_change_addresses() {
-            self.paths[index].rtt.back_off();
-            self.count_path_error(ctx, index, true);
+            let progress = self.sending.on_control_timeout(ctx, index);
+            self.apply(ctx, progress);
         }
         if self.may_change_addresses() {
             let next = self.asconf_path(index, true);
@@ -355,12 +358,11 @@ impl Association {
             return Err(Discard::Unexpected);
         };
         self.timers.t4 = NEVER;
-        self.outgoing.drop_asconf();
+        self.sending.control().drop_asconf();
         let sent_on = pending.path;
         if pending.source().is_none() {
             // The answer to a test of a path does not show that data arrives.
-            self.errors = 0;
-            self.paths[sent_on].errors = 0;
+            self.sending.on_control_answered(sent_on);
         }
         // Requests after an error that have no response were not executed (RFC 5061 §4.1.2).
         let mut refused_from = usize::MAX;
@@ -382,7 +384,7 @@ impl Association {
                 }
             }
         }
-        let remotes = self.peer_addresses();
+        let remotes = self.sending.peer_addresses();
         for (index, request) in pending.requests.iter().enumerate() {
             let unsaid = if index < refused_from { Ok(()) } else { Err(0) };
             let outcome = outcomes[index].unwrap_or(unsaid);
@@ -393,7 +395,7 @@ impl Association {
                 self.settle(ctx, *request, outcome, sent_on, from);
             }
         }
-        if !self.paths.iter().any(|path| !path.removed) {
+        if !self.sending.paths().iter().any(|path| !path.is_removed()) {
             self.restore_addresses(ctx, &remotes);
         }
         if self.state != State::Closed {
@@ -404,7 +406,7 @@ impl Association {
 
     /// The peer refused the only local address that would have remained. Restores the local addresses whose removal has
     /// not been requested yet.
-    fn restore_addresses(&mut self, ctx: &mut Context<'_>, remotes: &[(TransportAddr, bool)]) {
+    fn restore_addresses(&mut self, ctx: &mut Context<'_>, remotes: &[(TransportAddr, Trust)]) {
         let Some(state) = self.agreed.asconf.as_mut() else {
             return;
         };
@@ -422,7 +424,7 @@ impl Association {
             self.user.events.push_back(Event::AddressRefused { addr, cause });
         }
         self.reopen_paths(ctx, remotes);
-        if !self.paths.iter().any(|path| !path.removed) {
+        if !self.sending.paths().iter().any(|path| !path.is_removed()) {
             self.close(ctx, CloseReason::NoAddress);
         }
     }
@@ -448,7 +450,7 @@ impl Association {
         match (request, outcome) {
             (Request::Add(_), Ok(())) => {
                 // The ASCONF-ACK to an ASCONF sent from the address verifies the path.
-                let works = self.paths[sent_on].local == addr && sent_on == from;
+                let works = self.sending.paths()[sent_on].local() == addr && sent_on == from;
                 self.settle_addition(ctx, addr, works.then_some(sent_on));
             }
             (Request::Remove(_), Ok(())) => {
@@ -475,7 +477,8 @@ impl Association {
                     // The peer keeps the address, so it stays in use.
                     Request::Remove(_) if state.announced.contains(&addr) => {
                         self.own_again(addr);
-                        self.add_candidate_path(ctx, addr);
+                        let progress = self.sending.add_candidate_path(ctx, addr);
+                        self.apply(ctx, progress);
                         self.open_paths_from(ctx, addr, None);
                     }
                     _ => {}

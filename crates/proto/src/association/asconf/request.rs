@@ -93,8 +93,8 @@ pub(super) fn take_next(waiting: &mut Vec<Request>) -> Vec<Request> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::testing::addr;
     use super::*;
+    use crate::send::testing::addr;
 
     #[test]
     fn requests_by_source_are_sent_alone() {

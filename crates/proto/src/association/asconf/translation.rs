@@ -9,12 +9,12 @@ use std::net::IpAddr;
 
 use whimbrel_control::Span;
 
-use super::super::{Association, Context, candidates};
+use super::super::Association;
 use super::request::Request;
-use crate::config::NEVER;
+use crate::context::Context;
 use crate::event::Event;
-use crate::path::Path;
-use crate::{PathId, PathState, TransportAddr};
+use crate::send::path::Path;
+use crate::{PathId, TransportAddr};
 
 /// Number of times that an ASCONF with the wildcard address is sent from its local address. After that, it is
 /// retransmitted on another path, if there is one. Otherwise it would delay other requests, because only one ASCONF may
@@ -45,7 +45,7 @@ impl Association {
         !self.ends.accepted
             && self.config.address_translation.unwrap_or_else(|| {
                 let is_public = |ip: IpAddr| ip.to_canonical().is_ipv4() && !is_private(ip);
-                self.config.dynamic_addresses && is_private(local.ip()) && self.live_remotes().any(is_public)
+                self.config.dynamic_addresses && is_private(local.ip()) && self.sending.live_remotes().any(is_public)
             })
     }
 
@@ -76,19 +76,7 @@ impl Association {
             return earlier.unwrap_or_default();
         }
         self.ends.local_addrs = known.into();
-        for index in self.paths.ids() {
-            let path = &self.paths[index];
-            if !hidden.contains(&path.local) {
-                continue;
-            }
-            let remote = path.remote;
-            let other = candidates(&self.ends.local_addrs, remote).next();
-            let is_double = self.paths.iter().filter(|path| path.remote == remote).count() > 1;
-            match other {
-                Some(other) if !is_double => self.paths[index].local = other,
-                _ => self.paths[index].removed = true,
-            }
-        }
+        self.sending.hide_local_addresses(&hidden, &self.ends.local_addrs);
         let earlier = earlier.into_iter().flatten().filter(|addr| !hidden.contains(addr));
         earlier.chain(hidden.iter().copied()).collect()
     }
@@ -165,8 +153,8 @@ impl Association {
     /// Asks for the source address again if the path has [`SUSPICIOUS_ERRORS`]. A NAT may have assigned another public
     /// address, so that the peer discards the packets.
     pub(in super::super) fn suspect_translation(&mut self, ctx: &mut Context<'_>, index: PathId) {
-        let path = &self.paths[index];
-        let (local, errors) = (path.local, path.errors);
+        let path = &self.sending.paths()[index];
+        let (local, errors) = (path.local(), path.errors());
         let may_change = match self.config.address_translation {
             Some(is_translated) => is_translated,
             None => is_private(local.ip()),
@@ -180,19 +168,16 @@ impl Association {
 
     /// Repeats the request for a path whose local address the peer has not added, when its timer expires.
     pub(in super::super) fn retry_pending_path(&mut self, ctx: &mut Context<'_>, index: PathId) {
-        let path = &mut self.paths[index];
-        path.heartbeat.timer = NEVER;
-        if path.pending && !path.removed {
-            let local = path.local;
+        if let Some(local) = self.sending.end_wait(index) {
             self.ask_for_source(ctx, local);
         }
     }
 
     /// Returns the path from this local address with the most consecutive errors, for an ASCONF that must be sent from there.
     pub(super) fn path_from(&self, local: TransportAddr) -> Option<PathId> {
-        let all = self.paths.numbered();
-        all.filter(|(_, path)| path.local == local && !path.removed)
-            .min_by_key(|(_, path)| u32::MAX - path.errors)
+        let all = self.sending.paths().numbered();
+        all.filter(|(_, path)| path.local() == local && !path.is_removed())
+            .min_by_key(|(_, path)| u32::MAX - path.errors())
             .map(|(index, _)| index)
     }
 
@@ -206,22 +191,27 @@ impl Association {
         // From another address that the peer knows, the removal of all other addresses would remove this one. From one that
         // it does not know, it is refused.
         let keeps = pending.is_some_and(|pending| pending.requests.contains(&Request::KeepSource(local)));
-        let tried = own.map(|index| (self.paths[index].local, self.paths[index].remote));
+        let tried = own.map(|index| {
+            (
+                self.sending.paths()[index].local(),
+                self.sending.paths()[index].remote(),
+            )
+        });
         let works = |path: &Path| {
-            let is_known = path.is_active() && path.confirmed && !(keeps && path.local != local);
-            Some((path.local, path.remote)) != tried && (is_known || path.pending && !path.removed)
+            let is_known = path.is_active() && path.is_confirmed() && !(keeps && path.local() != local);
+            Some((path.local(), path.remote())) != tried && (is_known || path.is_pending() && !path.is_removed())
         };
-        let other = self.control_path(self.choice.sending, false, works);
+        let other = self.sending.control_path(self.sending.sending_path(), false, works);
         own.filter(|_| !is_late || other.is_none())
             .or(other)
-            .unwrap_or(self.choice.sending)
+            .unwrap_or(self.sending.sending_path())
     }
 
     /// Returns the time to wait for the answer to an ASCONF with the wildcard address. While it tests a path that has failed
     /// and backed off, it is short.
     pub(super) fn source_timeout(&self, path: PathId) -> Span {
         let pending = self.agreed.asconf.as_ref().and_then(|state| state.pending.as_ref());
-        let timeout = self.paths[path].timeout();
+        let timeout = self.sending.paths()[path].timeout();
         if pending.is_some_and(|pending| pending.attempts < ATTEMPTS) {
             timeout.min(LONGEST_TEST)
         } else {
@@ -243,10 +233,15 @@ impl Association {
             return;
         };
         let is_known = state.announced.contains(&addr);
-        let has_path = self.paths.iter().any(|path| path.local == addr && !path.removed);
+        let has_path = self
+            .sending
+            .paths()
+            .iter()
+            .any(|path| path.local() == addr && !path.is_removed());
         if !is_known && !has_path {
             // The peer has removed the address to which the path led.
-            self.add_candidate_path(ctx, addr);
+            let progress = self.sending.add_candidate_path(ctx, addr);
+            self.apply(ctx, progress);
         }
         if !misplaced && !is_known {
             self.settle_addition(ctx, addr, answered);
@@ -254,7 +249,7 @@ impl Association {
                 self.replace_double(ctx, index);
             }
         } else if !misplaced {
-            self.try_again(ctx, addr);
+            self.sending.try_again(ctx, addr);
             self.keep_source(ctx, addr);
         } else if !is_known {
             let interval = self.config.path_hb_interval;
@@ -263,44 +258,20 @@ impl Association {
             } else {
                 interval
             };
-            for path in self.paths.iter_mut() {
-                if path.local == addr && path.pending && !path.removed {
-                    path.heartbeat.timer = ctx.now + interval;
-                }
-            }
+            self.sending.wait_again(addr, ctx.now + interval);
         }
     }
 
     /// The handshake has reached all addresses of the peer from one local address. A path from another local address to one of
     /// them replaces the first one there, so that no network has two windows.
     fn replace_double(&mut self, ctx: &mut Context<'_>, new: PathId) {
-        let remote = self.paths[new].remote;
-        let in_use = || self.paths.numbered().filter(|(_, path)| path.in_use());
-        let from = |local: TransportAddr| in_use().filter(move |(_, path)| path.local == local).count();
-        let double = in_use().find(|&(index, path)| index != new && path.remote == remote && from(path.local) > 1);
+        let remote = self.sending.paths()[new].remote();
+        let in_use = || self.sending.paths().numbered().filter(|(_, path)| path.in_use());
+        let from = |local: TransportAddr| in_use().filter(move |(_, path)| path.local() == local).count();
+        let double = in_use().find(|&(index, path)| index != new && path.remote() == remote && from(path.local()) > 1);
         if let Some((index, _)) = double {
             self.retire_path(ctx, index);
             self.choose_other_path(ctx);
-        }
-    }
-
-    /// Uses the paths from a local address again that did not answer: data is retransmitted now, and a path without data is
-    /// probed. The errors of the paths remain until data or a heartbeat is acknowledged.
-    fn try_again(&mut self, ctx: &mut Context<'_>, addr: TransportAddr) {
-        for path in self.paths.iter_mut() {
-            if path.local != addr || !path.in_use() || path.errors == 0 {
-                continue;
-            }
-            if path.t3 != NEVER {
-                // Once the path has failed, its timeouts keep their distance: they count until the association ends.
-                if path.errors <= self.config.path_max_retrans {
-                    path.t3 = ctx.now;
-                }
-            } else if path.state != PathState::Active {
-                path.heartbeat.pending = None;
-                path.heartbeat.requested = true;
-                path.heartbeat.timer = ctx.now;
-            }
         }
     }
 
@@ -309,7 +280,12 @@ impl Association {
         let Some(state) = self.agreed.asconf.as_ref() else {
             return;
         };
-        let is_only = state.announced == [addr] && !self.paths.iter().any(|path| path.pending && !path.removed);
+        let is_only = state.announced == [addr]
+            && !self
+                .sending
+                .paths()
+                .iter()
+                .any(|path| path.is_pending() && !path.is_removed());
         if is_only && self.is_translated(addr) && state.waiting.is_empty() {
             self.ask_peer(ctx, Request::KeepSource(addr));
         }

@@ -111,7 +111,7 @@ impl Scripted {
     }
 
     pub(crate) fn stats(&self) -> AssociationStats {
-        *self.net.a.association(self.a).expect("established").stats()
+        self.net.a.association(self.a).expect("established").stats()
     }
 
     pub(crate) fn path(&self) -> PathInfo {

@@ -1,0 +1,81 @@
+//! A packet under construction.
+
+use whimbrel_wire::{Chunk, Data, PacketSink, TIMESTAMP_LEN, Timestamp};
+
+use crate::association::Signer;
+use crate::{Ecn, PathId};
+
+/// A packet under construction.
+pub(crate) struct Packet<'s> {
+    pub(crate) sink: &'s mut dyn PacketSink,
+    pub(crate) path: PathId,
+    /// Bytes left in the path MTU.
+    pub(crate) room: usize,
+    pub(crate) has_chunk: bool,
+    pub(crate) ecn: Ecn,
+    /// The timestamp to be written before the first DATA chunk. Its room is reserved.
+    pub(crate) stamp: Option<Timestamp>,
+    /// The packet has an AUTH chunk, whose HMAC is filled in at the end.
+    pub(crate) signed: bool,
+}
+
+impl<'s> Packet<'s> {
+    /// Returns an empty packet with this room for chunks.
+    pub(crate) fn new(sink: &'s mut dyn PacketSink, path: PathId, room: usize) -> Self {
+        Packet {
+            sink,
+            path,
+            room,
+            has_chunk: false,
+            ecn: Ecn::NotEct,
+            stamp: None,
+            signed: false,
+        }
+    }
+
+    /// Adds an AUTH chunk if there is none. It precedes the chunks that it authenticates.
+    pub(crate) fn sign(&mut self, signer: &Signer) {
+        if !self.signed {
+            self.signed = true;
+            self.room = self.room.saturating_sub(signer.chunk_len());
+            signer.push(self.sink);
+        }
+    }
+
+    pub(crate) fn push(&mut self, chunk: &Chunk<'_>) {
+        self.room = self.room.saturating_sub(chunk.wire_len());
+        self.has_chunk = true;
+        self.sink.push(chunk);
+    }
+
+    /// Reserves room for a timestamp, which is written before the first DATA chunk.
+    pub(crate) fn reserve(&mut self, stamp: Option<Timestamp>) {
+        if stamp.is_some() {
+            self.room = self.room.saturating_sub(TIMESTAMP_LEN);
+            self.stamp = stamp;
+        }
+    }
+
+    pub(crate) fn push_data(&mut self, data: Data<'_>) {
+        if let Some(stamp) = self.stamp.take() {
+            self.sink.push(&Chunk::Timestamp(stamp));
+        }
+        self.push(&Chunk::Data(data));
+    }
+
+    // [9260:6.10-1]
+    pub(crate) fn fits(&self, chunk: &Chunk<'_>) -> bool {
+        chunk.wire_len() <= self.room
+    }
+
+    /// Returns whether a chunk that was sent before may be added. A packet may consist of one chunk that is too long, as the path MTU may
+    /// have become smaller (RFC 9260 §6.9).
+    // [9260:6.9-6]
+    pub(crate) fn admits(&self, chunk: &Chunk<'_>) -> bool {
+        !self.has_chunk || self.fits(chunk)
+    }
+
+    pub(crate) fn path(&self) -> PathId {
+        self.path
+    }
+}

@@ -1,0 +1,171 @@
+//! The send buffer: its size, which follows the congestion windows if it may grow, and news of room for the user.
+
+use whimbrel_control::{Seq, Span};
+use whimbrel_wire::Tsn;
+
+use super::progress::Progress;
+use super::{Sending, fresh_ring};
+use crate::PathId;
+use crate::association::grow;
+use crate::context::Context;
+use crate::event::{Event, SendFailure, SendFailureCause};
+use crate::message::Message;
+
+/// Size of the send buffer in congestion windows: one in flight, one blocked by a loss, one waiting.
+const WINDOWS_SENT: u64 = 3;
+/// Overhead in bytes of a message or chunk in the grown part of the send buffer.
+const SEND_OVERHEAD: usize = 128;
+
+impl Sending {
+    /// Returns the size of the send buffer: bytes of messages waiting or not acknowledged.
+    pub(in crate::send) fn send_limit(&self) -> usize {
+        self.buffer as usize
+    }
+
+    /// Queues a message.
+    ///
+    /// # Errors
+    /// Returns the message if the send buffer has no room for it. The user is told when it has.
+    pub(crate) fn enqueue(&mut self, message: Message) -> Result<(), Message> {
+        if !self.has_send_room(message.len()) {
+            self.wants_space = true;
+            return Err(message);
+        }
+        self.queue.push(message);
+        self.wants_idle = true;
+        self.allow_burst();
+        Ok(())
+    }
+
+    /// Gives up all messages that are not acknowledged (RFC 9260 §11.2.2). Later data starts with this TSN. Returns the notifications of the
+    /// user.
+    pub(crate) fn give_up_all(&mut self, cause: SendFailureCause, initial_tsn: Tsn) -> Vec<Event> {
+        let mut events = Vec::new();
+        for last in self.outstanding.last_fragments() {
+            events.push(Event::SendFailed(SendFailure {
+                stream: last.stream,
+                ppid: last.ppid,
+                context: last.context,
+                sent: true,
+                cause,
+            }));
+        }
+        self.queue
+            .clear(|message, sent| events.push(send_failure(message, sent, cause)));
+        self.outstanding = fresh_ring(initial_tsn, self.paths.len(), &self.config);
+        events
+    }
+
+    /// Gives up messages of streams that the peer does not allow (RFC 9260 §5.1.1).
+    pub(crate) fn give_up_streams(&mut self, allowed: u16) -> Progress {
+        let progress = &mut self.progress;
+        self.queue.drop_streams(allowed, |message| {
+            progress.tell(send_failure(message, false, SendFailureCause::NoSuchStream));
+        });
+        self.notify_user_of_progress();
+        self.progress()
+    }
+
+    /// Returns whether the send buffer has room for a message of `len` bytes. In the grown part of the buffer, messages
+    /// and chunks are also charged for their overhead.
+    pub(in crate::send) fn has_send_room(&self, len: usize) -> bool {
+        let held = self.buffered();
+        if held + len <= self.config.send_buffer as usize {
+            return true;
+        }
+        // A long message would wait without end while others fill the buffer with short ones, or if it is longer than the buffer. Its bytes are
+        // not copied.
+        let is_long = len > self.config.send_buffer as usize / 4;
+        if self.config.max_message.is_some() && is_long && held <= self.send_limit() {
+            return true;
+        }
+        let overhead = (self.queue.len() + self.outstanding.len()) * SEND_OVERHEAD;
+        held + overhead + len <= self.send_limit()
+    }
+
+    /// Tells a user that waits for it that the send buffer has room, or that all data is acknowledged.
+    pub(in crate::send) fn notify_user_of_progress(&mut self) {
+        let limit = self.send_limit();
+        // Several paths need the whole buffer: data that one path delays keeps the buffer filled with data that others have delivered.
+        let enough = if self.is_spread() {
+            limit.saturating_sub(4 * usize::from(self.max_data)).max(limit / 4 * 3)
+        } else {
+            limit / 4 * 3
+        };
+        if self.wants_space && self.buffered() <= enough {
+            self.wants_space = false;
+            self.progress.has_space = true;
+        }
+        if self.wants_idle && self.queue.is_empty() && self.outstanding.is_empty() {
+            self.wants_idle = false;
+            self.progress.is_idle = true;
+        }
+    }
+
+    /// Adjusts the send buffer, after an acknowledgement, to the windows of the paths in use, if the application has
+    /// more to send.
+    pub(in crate::send) fn tune_send(&mut self, ctx: &mut Context<'_>) {
+        let busy = |index: &PathId| *index == self.choice.sending() || self.outstanding.flight(*index) > 0;
+        let round = |index: PathId| self.paths[index].rtt.srtt();
+        let slowest = self.paths.ids().filter(busy).filter_map(round).max();
+        let Some(slowest) = slowest else { return };
+        // The buffer must hold what all paths send in the round-trip time of the slowest one.
+        let windows: f64 = self
+            .paths
+            .ids()
+            .filter(busy)
+            .map(|index| {
+                let own = round(index).unwrap_or(slowest).as_nanos().max(1) as f64;
+                self.paths[index].control.cwnd() as f64 * (slowest.as_nanos() as f64 / own)
+            })
+            .sum();
+        let wanted = WINDOWS_SENT.saturating_mul(windows as u64);
+        if let Some(size) = grow(ctx.pool, self.buffer, wanted, self.config.send_buffer_max) {
+            self.buffer = size;
+        }
+    }
+
+    /// Frees data in these ranges that the receiver keeps, before all earlier data is acknowledged.
+    pub(crate) fn free_early(&mut self, ranges: &[(Seq, Seq)]) -> Progress {
+        let all = ranges.iter().flat_map(|&(start, end)| start..end);
+        let freed: u64 = all.map(|seq| self.outstanding.free(seq)).sum();
+        if freed > 0 {
+            self.stats.data_bytes_freed_early += freed;
+            self.notify_user_of_progress();
+        }
+        self.progress()
+    }
+
+    /// Returns the bytes by which the buffer has grown.
+    pub(crate) fn buffer_grant(&self) -> u64 {
+        u64::from(self.buffer.saturating_sub(self.config.send_buffer))
+    }
+
+    /// Returns the longest round-trip time of the paths in use, or the latest one.
+    pub(crate) fn longest_round(&self) -> Option<Span> {
+        let paths = self.paths.iter().filter(|path| path.is_open());
+        let latest = Some(self.latest_rtt).filter(|latest| !latest.is_zero());
+        paths.filter_map(|path| path.rtt.srtt()).max().max(latest)
+    }
+
+    /// Returns whether all data that was sent is acknowledged.
+    pub(crate) fn nothing_outstanding(&self) -> bool {
+        self.outstanding.is_empty()
+    }
+
+    /// Restores the configured size of the buffer after an idle period.
+    pub(crate) fn reset_buffer(&mut self) {
+        self.buffer = self.config.send_buffer;
+        self.latest_rtt = Span::ZERO;
+    }
+}
+
+fn send_failure(message: &Message, sent: bool, cause: SendFailureCause) -> Event {
+    Event::SendFailed(SendFailure {
+        stream: message.stream,
+        ppid: message.ppid,
+        context: message.context,
+        sent,
+        cause,
+    })
+}

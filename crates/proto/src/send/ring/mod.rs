@@ -1,0 +1,21 @@
+//! The outstanding chunks in a ring, and what a SACK says about them. Without time and without paths' states: `SackObserver` asks for both.
+
+mod copies;
+mod lost;
+mod ordered;
+mod outstanding;
+mod path_sequence;
+mod process_copies;
+mod process_paths;
+mod process_sack;
+mod report;
+mod reported;
+mod slot;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use lost::LostChunk;
+pub(crate) use outstanding::Outstanding;
+pub(crate) use report::{Extent, Implausibility, MissingRules, PathAck, SackObserver, SackOutcome, SackReport};
+#[cfg(test)]
+pub(crate) use tests::fragment;

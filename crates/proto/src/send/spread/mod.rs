@@ -1,0 +1,4 @@
+//! Concurrent use of several paths.
+
+mod copies;
+mod distribution;
