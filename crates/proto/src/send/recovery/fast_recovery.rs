@@ -98,10 +98,8 @@ impl Sending {
                 self.epochs_mut(index).recovery.enter(highest);
             }
             // Item 3: the next packet, at `poll_transmit`, is a retransmission regardless of cwnd.
-            if !in_recovery || self.config.rules.fast_retransmit_in_recovery {
-                if lost > lost_copies {
-                    self.paths[index].hurry();
-                }
+            if (!in_recovery || self.config.rules.fast_retransmit_in_recovery) && lost > lost_copies {
+                self.paths[index].hurry();
             }
             self.trace_window(ctx, index);
         }
