@@ -121,6 +121,8 @@ pub enum SendFailureCause {
     Restarted,
     /// The message was accepted before the handshake, and the peer allows fewer streams (RFC 9260 §5.1.1).
     NoSuchStream,
+    /// It was given up, as its [`Reliability`](crate::Reliability) permits.
+    GivenUp,
 }
 
 /// The reason for the end of an association.

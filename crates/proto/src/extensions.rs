@@ -21,6 +21,8 @@ impl Extensions {
     /// SACKs return the timestamps of several packets, so that the sender knows which of them have arrived.
     pub(crate) const REPEATED_TIMESTAMPS: Extensions = Extensions(0x10);
 
+    /// Messages can be given up (RFC 3758).
+    pub(crate) const PARTIAL_RELIABILITY: Extensions = Extensions(0x20);
     /// Chunks can be authenticated (RFC 4895).
     pub(crate) const AUTH: Extensions = Extensions(0x40);
     /// Addresses can be added and removed (RFC 5061).
@@ -36,6 +38,7 @@ impl Extensions {
         wanted.add(config.parts.eci, Extensions::ECI);
         wanted.add(config.parts.reporting.nr_sack, Extensions::NR_SACK);
         wanted.add(config.parts.reporting.new_gaps_only, Extensions::NEW_GAPS);
+        wanted.add(config.partial_reliability, Extensions::PARTIAL_RELIABILITY);
         wanted.add(config.offers_auth, Extensions::AUTH);
         wanted.add(config.dynamic_addresses, Extensions::DYNAMIC_ADDRESSES);
         wanted
@@ -65,12 +68,17 @@ impl Extensions {
             *parameter == Parameter::RepeatedTimestamps,
             Extensions::REPEATED_TIMESTAMPS,
         );
-        // RFC 5061 §4.2.7
+        // A peer may also name the chunk type (RFC 5061 §4.2.7).
+        self.add(
+            *parameter == Parameter::ForwardTsnSupported,
+            Extensions::PARTIAL_RELIABILITY,
+        );
         if let Parameter::SupportedExtensions(types) = parameter {
             self.add(types.contains(&ChunkType::NR_SACK.0), Extensions::NR_SACK);
             let listed = |chunk_type: ChunkType| types.contains(&chunk_type.0);
             let dynamic = listed(ChunkType::ASCONF) && listed(ChunkType::ASCONF_ACK);
             self.add(dynamic, Extensions::DYNAMIC_ADDRESSES);
+            self.add(listed(ChunkType::FORWARD_TSN), Extensions::PARTIAL_RELIABILITY);
         }
     }
 
@@ -88,6 +96,9 @@ impl Extensions {
         if self.has(Extensions::REPEATED_TIMESTAMPS) {
             Parameter::RepeatedTimestamps.emit(list);
         }
+        if self.has(Extensions::PARTIAL_RELIABILITY) {
+            Parameter::ForwardTsnSupported.emit(list);
+        }
         // RFC 5061 §4.2.7: chunks that RFC 9260 does not have, named by type.
         let mut types = Vec::new();
         if self.has(Extensions::AUTH) {
@@ -98,6 +109,9 @@ impl Extensions {
         }
         if self.has(Extensions::NR_SACK) {
             types.push(ChunkType::NR_SACK.0);
+        }
+        if self.has(Extensions::PARTIAL_RELIABILITY) {
+            types.push(ChunkType::FORWARD_TSN.0);
         }
         if !types.is_empty() {
             Parameter::SupportedExtensions(&types).emit(list);

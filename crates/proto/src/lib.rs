@@ -34,7 +34,7 @@ pub use endpoint::{Endpoint, EndpointStats};
 pub use error::{AddressError, ConfigError, ConnectError, Discard, SendError};
 pub use event::{CloseReason, Event, SendFailure, SendFailureCause};
 pub use ids::{AssocId, PathId};
-pub use message::{Message, MessagePayload, Received};
+pub use message::{Message, MessagePayload, Received, Reliability};
 pub use receive::ReceiverStats;
 pub use send::path::{JudgedLosses, PathInfo, PathQuality, PathState, RecoveryMode};
 pub use trace::{LossRule, TimerKind, TraceEvent, TraceKinds, TraceRecord};

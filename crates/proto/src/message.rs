@@ -1,6 +1,7 @@
 //! User messages, sent and received.
 
 use bytes::Bytes;
+use whimbrel_control::Span;
 use whimbrel_wire::{Payload, Ssn};
 
 /// A user message to send (RFC 9260 §11.1.5).
@@ -17,8 +18,28 @@ pub struct Message {
     /// A number chosen by the user, not sent to the peer. [`Event::SendFailed`](crate::Event::SendFailed) returns it if the message
     /// cannot be delivered.
     pub context: u32,
+    /// How long it is tried to deliver the message.
+    pub reliability: Reliability,
     /// The content, at least one byte.
     pub payload: MessagePayload,
+}
+
+/// How long it is tried to deliver a message (RFC 3758 §4.1, RFC 7496 §3). A message is given up as a whole. The user is told by
+/// [`Event::SendFailed`](crate::Event::SendFailed).
+///
+/// What has been sent can be given up only if both ends have agreed on that
+/// ([`AssociationConfig::partial_reliability`](crate::AssociationConfig::partial_reliability)); what has not, in any case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Reliability {
+    /// Until it is delivered.
+    #[default]
+    Full,
+    /// For this time after it was passed to the association: then it is not sent any more.
+    Lifetime(Span),
+    /// Until a part of it would have to be retransmitted more often than this.
+    Retransmissions(u32),
+    /// Until the send buffer has no room for a message with a smaller number or with another reliability.
+    Priority(u16),
 }
 
 /// The content of a message.
@@ -39,6 +60,7 @@ impl Message {
             unordered: false,
             immediate: false,
             context: 0,
+            reliability: Reliability::Full,
             payload: MessagePayload::Bytes(payload.into()),
         }
     }
@@ -51,6 +73,7 @@ impl Message {
             unordered: false,
             immediate: false,
             context: 0,
+            reliability: Reliability::Full,
             payload: MessagePayload::Zeros(len),
         }
     }

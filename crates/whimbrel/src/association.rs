@@ -98,6 +98,16 @@ impl Association {
     ///     association.send(position).await
     /// }
     /// ```
+    ///
+    /// A message that is of no use when it is late:
+    ///
+    /// ```
+    /// # use whimbrel::{Association, AssociationError, Message, Reliability, Span};
+    /// async fn frame(association: &Association, picture: Vec<u8>) -> Result<(), AssociationError> {
+    ///     let reliability = Reliability::Lifetime(Span::from_millis(150));
+    ///     association.send(Message { reliability, ..Message::new(2, picture) }).await
+    /// }
+    /// ```
     pub async fn send(&self, message: Message) -> Result<(), AssociationError> {
         let mut message = message;
         loop {

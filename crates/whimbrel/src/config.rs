@@ -114,6 +114,7 @@ impl Default for StackConfig {
                 dynamic_addresses: true,
                 hb_alignment: Self::HB_ALIGNMENT,
                 black_hole_detection: true,
+                partial_reliability: true,
                 ..AssociationConfig::default()
             },
             backlog: 1024,

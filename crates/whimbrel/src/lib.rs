@@ -122,7 +122,7 @@ pub use whimbrel_control::{Rate, Scheme, SchemeParts, Span};
 pub use whimbrel_proto::{
     AddressError, AssociationConfig, AssociationStats, AuthConfig, CloseReason, ConfigError, Discard, Ecn,
     HeartbeatTimer, JudgedLosses, MAX_PINGS, Message, MessagePayload, PathId, PathInfo, PathQuality, PathState, Preset,
-    RuleChanges, SendFailure, SendFailureCause,
+    Reliability, RuleChanges, SendFailure, SendFailureCause,
 };
 
 /// The UDP port registered for SCTP encapsulated in UDP (RFC 6951 §5.1).

@@ -36,6 +36,8 @@ pub mod parameter_type {
     pub const HMAC_ALGORITHMS: u16 = 0x8004;
     /// Supported Extensions, RFC 5061 §4.2.7.
     pub const SUPPORTED_EXTENSIONS: u16 = 0x8008;
+    /// Forward-TSN-Supported, RFC 3758 §3.1.
+    pub const FORWARD_TSN_SUPPORTED: u16 = 0xc000;
     /// Add IP Address, RFC 5061 §4.2.1.
     pub const ADD_IP: u16 = 0xc001;
     /// Delete IP Address, RFC 5061 §4.2.2.
@@ -142,6 +144,8 @@ pub enum Parameter<'a> {
     HmacAlgorithms(TypeList<'a>),
     /// Chunk types of extensions that the sender supports (0x8008), one byte each.
     SupportedExtensions(&'a [u8]),
+    /// The sender supports FORWARD TSN chunks (0xc000).
+    ForwardTsnSupported,
     /// Request to add this address to the association (0xc001).
     AddIp {
         /// Correlates the response.
@@ -219,10 +223,12 @@ impl<'a> Parameter<'a> {
             parameter_type::ECI_CAPABLE if value.is_empty() => Self::EciCapable,
             parameter_type::NEW_GAPS if value.is_empty() => Self::NewGaps,
             parameter_type::REPEATED_TIMESTAMPS if value.is_empty() => Self::RepeatedTimestamps,
+            parameter_type::FORWARD_TSN_SUPPORTED if value.is_empty() => Self::ForwardTsnSupported,
             parameter_type::TIMESTAMPS
             | parameter_type::ECI_CAPABLE
             | parameter_type::NEW_GAPS
-            | parameter_type::REPEATED_TIMESTAMPS => return Err(bad_value),
+            | parameter_type::REPEATED_TIMESTAMPS
+            | parameter_type::FORWARD_TSN_SUPPORTED => return Err(bad_value),
             parameter_type::RANDOM => Self::Random(value),
             parameter_type::CHUNK_LIST => Self::ChunkList(value),
             parameter_type::HMAC_ALGORITHMS if value.len().is_multiple_of(2) => {
@@ -286,6 +292,7 @@ impl<'a> Parameter<'a> {
             Self::ChunkList(_) => parameter_type::CHUNK_LIST,
             Self::HmacAlgorithms(_) => parameter_type::HMAC_ALGORITHMS,
             Self::SupportedExtensions(_) => parameter_type::SUPPORTED_EXTENSIONS,
+            Self::ForwardTsnSupported => parameter_type::FORWARD_TSN_SUPPORTED,
             Self::AddIp { .. } => parameter_type::ADD_IP,
             Self::DeleteIp { .. } => parameter_type::DELETE_IP,
             Self::ErrorCauseIndication { .. } => parameter_type::ERROR_CAUSE_INDICATION,
@@ -316,7 +323,12 @@ impl<'a> Parameter<'a> {
             Self::HmacAlgorithms(types) | Self::SupportedAddressTypes(types) => {
                 tlv::append(list, code, types.wire_bytes())
             }
-            Self::EcnCapable | Self::Timestamps | Self::EciCapable | Self::NewGaps | Self::RepeatedTimestamps => {
+            Self::EcnCapable
+            | Self::Timestamps
+            | Self::EciCapable
+            | Self::NewGaps
+            | Self::RepeatedTimestamps
+            | Self::ForwardTsnSupported => {
                 tlv::append(list, code, &[]);
             }
             Self::AddIp { correlation, address }
@@ -494,6 +506,8 @@ mod tests {
         both_ways(&[0xbe, 2, 0, 4], Parameter::EciCapable);
         both_ways(&[0xbe, 3, 0, 4], Parameter::NewGaps);
         both_ways(&[0xbe, 4, 0, 4], Parameter::RepeatedTimestamps);
+        // RFC 3758 §3.1
+        both_ways(&[0xc0, 0, 0, 4], Parameter::ForwardTsnSupported);
         // RFC 4895 §3
         both_ways(&[0x80, 2, 0, 7, 1, 2, 3], Parameter::Random(&[1, 2, 3]));
         both_ways(&[0x80, 3, 0, 6, 0xc1, 0x80], Parameter::ChunkList(&[0xc1, 0x80]));

@@ -3,8 +3,8 @@
 use core::ops::ControlFlow;
 
 use whimbrel_wire::{
-    ByteSink, COMMON_HEADER_LEN, Cause, Causes, ChecksumField, Chunk, ChunkError, ChunkType, Data, PacketSink,
-    PacketView, UnknownAction,
+    ByteSink, COMMON_HEADER_LEN, Cause, Causes, ChecksumField, Chunk, ChunkError, ChunkType, Data, ForwardTsn,
+    PacketSink, PacketView, UnknownAction,
 };
 
 use super::components::Answers;
@@ -158,6 +158,14 @@ impl Association {
                 self.report_unnegotiated_chunk(from, &chunk);
                 Ok(())
             }
+            Ok(chunk @ Chunk::ForwardTsn(_)) if !self.agreed.gives_up => {
+                self.report_unnegotiated_chunk(from, &chunk);
+                Ok(())
+            }
+            Ok(Chunk::ForwardTsn(forward)) => {
+                seen.has_data = true;
+                self.on_forward_tsn(&forward)
+            }
             Ok(Chunk::Data(data)) => {
                 seen.has_data = true;
                 self.on_data(ctx, &data, from)
@@ -251,10 +259,7 @@ impl Association {
     /// Processes a DATA chunk (RFC 9260 §6, §6.2).
     // [9260:6-2, 6-4, 6.5-2, 6.2-31]
     fn on_data(&mut self, ctx: &mut Context<'_>, data: &Data<'_>, from: PathId) -> Result<(), Discard> {
-        let takes_data = matches!(
-            self.state,
-            State::Established | State::ShutdownPending | State::ShutdownSent
-        );
+        let takes_data = self.state.takes_data();
         let Some(receiver) = self.receiving.receiver.as_mut().filter(|_| takes_data) else {
             return Err(Discard::Unexpected);
         };
@@ -292,6 +297,18 @@ impl Association {
                 self.abort_for_violation(ctx, what);
                 Err(Discard::InvalidChunk)
             }
+        }
+    }
+
+    /// Processes a FORWARD TSN chunk (RFC 3758 §3.6).
+    fn on_forward_tsn(&mut self, forward: &ForwardTsn<'_>) -> Result<(), Discard> {
+        let Some(receiver) = self.receiving.receiver.as_mut().filter(|_| self.state.takes_data()) else {
+            return Err(Discard::Unexpected);
+        };
+        if receiver.on_forward_tsn(forward) {
+            Ok(())
+        } else {
+            Err(Discard::Limit)
         }
     }
 

@@ -64,6 +64,8 @@ pub(super) struct Receiving {
 pub(super) struct Agreed {
     pub(super) ecn: EcnState,
     pub(super) eci: EciState,
+    /// Messages may be given up (RFC 3758).
+    pub(super) gives_up: bool,
     /// Present only if timestamps were negotiated.
     pub(super) stamping: Option<Box<Stamping>>,
     /// Local random number, if authentication is supported.

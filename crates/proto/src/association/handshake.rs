@@ -157,6 +157,7 @@ impl Association {
         self.agree_on_timestamps(agreement.extensions);
         self.agree_on_eci(agreement.extensions);
         self.agree_on_reports(agreement.extensions);
+        self.agreed.gives_up = agreement.extensions.has(Extensions::PARTIAL_RELIABILITY);
         self.agree_on_auth(agreement.auth.as_ref(), agreement.extensions);
         let (local_tsn, peer_tsn) = (agreement.local_initial_tsn.0, agreement.peer_initial_tsn.0);
         self.agree_on_asconf(agreement.extensions, local_tsn, peer_tsn);
@@ -173,6 +174,7 @@ impl Association {
             eci: self.agreed.eci.in_use,
             timestamps: stamping.is_some(),
             identities: stamping.is_some_and(|stamping| stamping.repeats()),
+            gives_up: self.agreed.gives_up,
             new_gaps: self.uses_new_gaps(),
             // A chunk is at most as long as its digest and its header.
             auth_len: self.auth_len() as u16,

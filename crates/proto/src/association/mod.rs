@@ -165,6 +165,11 @@ impl Association {
         self.user.stats.with(self.sending.stats())
     }
 
+    /// Returns whether messages may be given up (RFC 3758): both ends support it.
+    pub fn uses_partial_reliability(&self) -> bool {
+        self.agreed.gives_up
+    }
+
     /// Returns the receiver's counters of DATA chunks.
     pub fn receiver_stats(&self) -> ReceiverStats {
         self.receiving
@@ -330,6 +335,7 @@ impl Association {
         config.tells_packets = reporting.dac;
         config.takes_back = !self.uses_nr_sack();
         config.new_gaps_only = self.uses_new_gaps();
+        config.gives_up = self.agreed.gives_up;
         config.sack_each_path = self.agreed.stamping.as_ref().is_some_and(|stamping| stamping.repeats());
         let config = match &scratch.receiver_config {
             Some(known) if **known == config => known.clone(),

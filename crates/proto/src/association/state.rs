@@ -36,4 +36,10 @@ impl State {
             State::Established | State::ShutdownPending | State::ShutdownReceived
         )
     }
+
+    /// Returns whether data from the peer is expected (RFC 9260 §6).
+    #[inline]
+    pub(crate) fn takes_data(self) -> bool {
+        matches!(self, State::Established | State::ShutdownPending | State::ShutdownSent)
+    }
 }

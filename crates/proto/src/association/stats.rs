@@ -21,6 +21,10 @@ pub struct AssociationStats {
     pub data_bytes_acked: u64,
     /// User data in bytes that an NR-SACK freed from the send buffer before all earlier data was acknowledged.
     pub data_bytes_freed_early: u64,
+    /// Messages given up before any part of them was sent.
+    pub messages_given_up_unsent: u64,
+    /// Messages given up after a part of them was sent.
+    pub messages_given_up_sent: u64,
     /// DATA chunks retransmitted, without copies.
     pub retransmissions: u64,
     /// Copies: DATA chunks sent once more on another path.
@@ -118,6 +122,8 @@ impl Counters {
             data_bytes_sent: sending.data_bytes_sent,
             data_bytes_acked: sending.data_bytes_acked,
             data_bytes_freed_early: sending.data_bytes_freed_early,
+            messages_given_up_unsent: sending.messages_given_up_unsent,
+            messages_given_up_sent: sending.messages_given_up_sent,
             retransmissions: sending.retransmissions,
             copies: sending.copies,
             penalties: sending.penalties,

@@ -4,8 +4,9 @@
 use whimbrel_control::Time;
 use whimbrel_control::multipath::SackPath;
 use whimbrel_wire::{
-    Asconf, COMMON_HEADER_LEN, Causes, Chunk, CommonHeader, DuplicateTsns, GapBlocks, HeartbeatInfo,
-    NEW_GAPS_HEADER_LEN, NR_SACK_HEADER_LEN, NewGaps, NrSack, PacketSink, Parameters, SACK_HEADER_LEN, Sack, SackLists,
+    Asconf, COMMON_HEADER_LEN, Causes, Chunk, CommonHeader, DuplicateTsns, FORWARD_TSN_HEADER_LEN, ForwardTsn,
+    GapBlocks, HeartbeatInfo, NEW_GAPS_HEADER_LEN, NR_SACK_HEADER_LEN, NewGaps, NrSack, PacketSink, Parameters,
+    SACK_HEADER_LEN, Sack, SackLists, SkippedStreams,
 };
 
 use super::{Association, State};
@@ -28,6 +29,10 @@ impl Association {
     ) -> Option<(PathId, Ecn, usize)> {
         if self.state == State::Closed {
             return None;
+        }
+        if self.sending.may_give_up() && self.state.may_send_data() {
+            let progress = self.sending.give_up_due(ctx);
+            self.apply(ctx, progress);
         }
         let control = self.sending.next_control();
         let is_init = matches!(control, Some((_, Outgoing::Init { .. })));
@@ -184,6 +189,7 @@ impl Association {
                     }
                 }
                 Outgoing::ShutdownAck => packet.push(&Chunk::ShutdownAck),
+                Outgoing::ForwardTsn => self.push_forward_tsn(ctx, packet),
                 Outgoing::Ecne { lowest_tsn } => self.push_ecne(ctx, packet, lowest_tsn),
                 Outgoing::Cwr { lowest_tsn } => {
                     packet.push(&Chunk::Cwr { lowest_tsn });
@@ -193,6 +199,19 @@ impl Association {
         }
         // RFC 9260 §6.10: DATA must not follow SHUTDOWN ACK.
         packet.has_chunk && self.state == State::ShutdownAckSent
+    }
+
+    /// Adds a FORWARD TSN (RFC 3758 §3.5 C3, C4).
+    fn push_forward_tsn(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) {
+        let list = &mut ctx.scratch.parameters;
+        list.clear();
+        let tsn = self.sending.write_forward(ctx.now, packet.path, packet.room, list);
+        if let Some(new_cumulative_tsn) = tsn {
+            packet.push(&Chunk::ForwardTsn(ForwardTsn {
+                new_cumulative_tsn,
+                skipped: SkippedStreams::from_wire_bytes(list),
+            }));
+        }
     }
 
     pub(super) fn control_len(&self, chunk: &Outgoing) -> usize {
@@ -207,6 +226,8 @@ impl Association {
             Outgoing::Error(causes) => padded(4 + causes.len()),
             Outgoing::Asconf => padded(self.asconf_len()) + self.signed_len(),
             Outgoing::AsconfAck { answer, .. } => padded(8 + answer.len()) + self.signed_len(),
+            // With one stream. It has as many as there is room for.
+            Outgoing::ForwardTsn => FORWARD_TSN_HEADER_LEN + 4,
             Outgoing::Shutdown | Outgoing::Ecne { .. } | Outgoing::Cwr { .. } => 8,
         }
     }

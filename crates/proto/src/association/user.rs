@@ -32,7 +32,8 @@ impl Association {
         if len > limit {
             return Err(SendError::TooLong { len, limit });
         }
-        self.sending.enqueue(message).map_err(SendError::Full)?;
+        let progress = self.sending.enqueue(ctx.now, message).map_err(SendError::Full)?;
+        self.apply(ctx, progress);
         self.user.stats.messages_sent += 1;
         self.timers.touch_autoclose(ctx.now);
         Ok(())
@@ -101,6 +102,12 @@ impl Association {
             receiver.give_up_incomplete();
             self.receiving.before_restart = receiver.has_message().then_some(receiver);
         }
+    }
+
+    /// Returns whether there is an event for the user.
+    #[inline]
+    pub(crate) fn has_event(&self) -> bool {
+        !self.user.events.is_empty()
     }
 
     /// Returns the next event for the user. The endpoint collects events after each change.

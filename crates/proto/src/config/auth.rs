@@ -45,6 +45,7 @@ impl AuthConfig {
             ChunkType::NEW_GAPS,
             ChunkType::TIMESTAMP,
             ChunkType::ASCONF,
+            ChunkType::FORWARD_TSN,
         ];
         let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
         AuthConfig {

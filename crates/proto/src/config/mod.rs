@@ -113,6 +113,14 @@ pub struct AssociationConfig {
         schemars(extend("default" = false))
     )]
     pub black_hole_detection: bool,
+    /// Whether messages may be given up instead of being sent until they arrive, if the peer supports it (RFC 3758). Over sockets it is on by
+    /// default.
+    #[cfg_attr(
+        feature = "config",
+        serde(skip_serializing_if = "is_false"),
+        schemars(extend("default" = false))
+    )]
+    pub partial_reliability: bool,
     /// HB.Max.Burst: maximum number of heartbeats sent at once, 1 to 255.
     #[cfg_attr(feature = "config", schemars(range(min = 1, max = 255)))]
     pub hb_max_burst: u32,
@@ -252,6 +260,7 @@ impl Default for AssociationConfig {
             hb_interval: Span::from_secs(30),
             hb_alignment: Span::ZERO,
             black_hole_detection: false,
+            partial_reliability: false,
             hb_max_burst: 1,
             sack_delay: Span::from_millis(200),
             sack_frequency: 2,

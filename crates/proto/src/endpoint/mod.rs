@@ -367,6 +367,10 @@ impl Endpoint {
                         fragment: wire_len > association.sending().max_packet(path),
                     });
                 }
+                // Messages have been given up instead of being sent.
+                while let Some(event) = association.poll_event() {
+                    self.events.push_back((association.id(), event));
+                }
                 // The association's timers are final only when nothing is left to send.
                 let due = association.next_timeout();
                 is_done = association.is_done();
@@ -417,7 +421,12 @@ impl Endpoint {
             .and_then(|index| self.table.at_mut(index))
             .ok_or(SendError::Closed)?;
         association.send(context!(self, now), message)?;
-        self.mark_ready(id.index);
+        if association.has_event() {
+            // Messages with less priority have been given up.
+            self.after_change(id.index);
+        } else {
+            self.mark_ready(id.index);
+        }
         Ok(())
     }
 

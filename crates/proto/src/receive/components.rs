@@ -18,6 +18,8 @@ pub(super) enum Tail {
     Delivered,
     /// The message continues, on a stream that does not exist.
     Discarded,
+    /// The sender has given up the TSNs up to here: a message begins, or what is left of a given-up one follows.
+    Skipped,
 }
 
 /// A message that has been delivered to the reader in part. There is at most one: its fragments end at the cumulative
@@ -70,6 +72,8 @@ pub(super) enum Neighbour {
     Delivered,
     /// The TSN belongs to the same message, which is discarded because its stream does not exist.
     Discarded,
+    /// The sender has given up the TSN.
+    Skipped,
 }
 
 /// `accepted` and `right_edge` count the payload bytes accepted since the association began, less those dropped.

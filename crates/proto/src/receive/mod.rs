@@ -13,6 +13,7 @@ mod components;
 mod gap_cache;
 mod new_gaps;
 mod reassembly;
+mod skip;
 mod store;
 mod streams;
 mod tsn_map;
@@ -72,6 +73,8 @@ pub(crate) struct ReceiverConfig {
     pub(crate) takes_back: bool,
     /// SACKs report only new changes above a gap (Ye 2004, 6.6).
     pub(crate) new_gaps_only: bool,
+    /// The sender may give up messages (RFC 3758), so that stream sequence numbers are left out.
+    pub(crate) gives_up: bool,
     /// The largest distance of an accepted TSN from the cumulative TSN. A TSN more than 65535 above the cumulative TSN is reported
     /// only after the gap is filled.
     pub(crate) max_tsn_window: u32,
@@ -109,6 +112,7 @@ impl ReceiverConfig {
             sack_each_path: false,
             takes_back: true,
             new_gaps_only: false,
+            gives_up: false,
             max_tsn_window,
             max_gap_blocks: u16::MAX,
             max_duplicates: 64,
@@ -232,6 +236,9 @@ impl Receiver {
             return DataOutcome::OutOfWindow;
         }
         let (before, after) = (self.before(tsn), self.after(tsn));
+        if before == Neighbour::Skipped && !data.begin {
+            return self.discard_rest(data);
+        }
         let valid_stream = data.stream < self.config.inbound_streams;
         if let Some(violation) = self.contradiction(data, before, after, valid_stream) {
             return DataOutcome::ProtocolViolation(violation);
@@ -289,6 +296,7 @@ impl Receiver {
                 Tail::Held(fragment) => Neighbour::Held(fragment),
                 Tail::Delivered => Neighbour::Delivered,
                 Tail::Discarded => Neighbour::Discarded,
+                Tail::Skipped => Neighbour::Skipped,
             };
         }
         self.beyond_gap(tsn.previous(), Slot::end)
@@ -324,7 +332,7 @@ impl Receiver {
             return None;
         }
         match (before, data.begin) {
-            (Neighbour::Missing, _) | (Neighbour::Boundary, true) => {}
+            (Neighbour::Missing | Neighbour::Skipped, _) | (Neighbour::Boundary, true) => {}
             (Neighbour::Boundary, false) => return Some("fragment without a beginning"),
             (_, true) => return Some("message begins within another"),
             (_, false) => {}
@@ -336,7 +344,7 @@ impl Receiver {
             (_, false) => {}
         }
         let fits = |neighbour| match neighbour {
-            Neighbour::Missing | Neighbour::Boundary => true,
+            Neighbour::Missing | Neighbour::Boundary | Neighbour::Skipped => true,
             Neighbour::Held(fragment) => valid_stream && self.store.get(fragment).is_of_one_message_with(data),
             Neighbour::Delivered => self
                 .partial

@@ -7,6 +7,7 @@
 use whimbrel_wire::{Data, Payload, Ssn, Tsn};
 
 use super::components::{Neighbour, Partial, Tail};
+use super::skip::HALF;
 use super::store::{NONE, Stage};
 use super::tsn_map::Slot;
 use super::{DataOutcome, Receiver};
@@ -168,16 +169,22 @@ impl Receiver {
         } else {
             0
         };
-        chunks + u32::from(self.partial.as_ref().is_some_and(is_partial))
+        let missing = chunks + u32::from(self.partial.as_ref().is_some_and(is_partial));
+        // Messages that were given up may have no TSN, and their FORWARD TSN may not have arrived.
+        if self.config.gives_up {
+            missing.max(HALF.into())
+        } else {
+            missing
+        }
     }
 
-    fn make_parked_ready(&mut self, stream: u16) {
+    pub(super) fn make_parked_ready(&mut self, stream: u16) {
         while let Some(head) = self.streams.take_next(stream) {
             self.make_ready(head);
         }
     }
 
-    fn make_ready(&mut self, head: u32) {
+    pub(super) fn make_ready(&mut self, head: u32) {
         let message = self.store.get_mut(head);
         message.stage = Stage::Ready;
         message.other = NONE;
@@ -283,7 +290,8 @@ impl Receiver {
             self.tail = Tail::Delivered;
         } else {
             self.partial = None;
-            if !unordered {
+            // Unless the sender has given up the messages up to a later one.
+            if !unordered && self.streams.expected(stream) == ssn {
                 self.streams.get_mut(stream).expected = ssn.next();
             }
         }

@@ -111,6 +111,21 @@ impl Streams {
         Some(parked.head)
     }
 
+    /// Takes the first parked message with a number up to `last`, which is not before the expected number.
+    pub(super) fn take_up_to(&mut self, stream: u16, last: Ssn) -> Option<u32> {
+        let Stream { expected, queue } = *self.get_mut(stream);
+        if queue == NO_QUEUE {
+            return None;
+        }
+        let first = self.queues[queue as usize].front()?.ssn;
+        if first.distance(expected) > last.distance(expected) {
+            return None;
+        }
+        let parked = self.queues[queue as usize].pop_front()?;
+        self.release_if_empty(stream, queue);
+        Some(parked.head)
+    }
+
     /// Removes a parked message because a part of it is dropped.
     pub(super) fn unpark(&mut self, stream: u16, ssn: Ssn) {
         let Stream { expected, queue } = *self.get_mut(stream);

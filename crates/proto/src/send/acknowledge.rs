@@ -146,6 +146,10 @@ impl Sending {
             self.inform_policy_of_sack(ctx, sack, &report);
         }
         self.outstanding.recycle(report);
+        if self.outstanding.has_limits() {
+            self.watch_forward(ctx.now);
+            self.forward(ctx.now);
+        }
         self.allow_burst();
         if newly_acked && self.config.parts.recovery.small_window {
             self.recover_small_window(ctx);

@@ -1,9 +1,10 @@
 //! The send buffer: its size, which follows the congestion windows if it may grow, and news of room for the user.
 
-use whimbrel_control::{Seq, Span};
+use whimbrel_control::{Seq, Span, Time};
 use whimbrel_wire::Tsn;
 
 use super::progress::Progress;
+use super::queue::Limit;
 use super::{Sending, fresh_ring};
 use crate::PathId;
 use crate::association::grow;
@@ -26,15 +27,18 @@ impl Sending {
     ///
     /// # Errors
     /// Returns the message if the send buffer has no room for it. The user is told when it has.
-    pub(crate) fn enqueue(&mut self, message: Message) -> Result<(), Message> {
+    pub(crate) fn enqueue(&mut self, now: Time, message: Message) -> Result<Progress, Message> {
+        if !self.has_send_room(message.len()) && self.may_give_up() {
+            self.make_room(now, message.len(), Limit::of(message.reliability, now));
+        }
         if !self.has_send_room(message.len()) {
             self.wants_space = true;
             return Err(message);
         }
-        self.queue.push(message);
+        self.queue.push(message, now);
         self.wants_idle = true;
         self.allow_burst();
-        Ok(())
+        Ok(self.progress())
     }
 
     /// Gives up all messages that are not acknowledged (RFC 9260 §11.2.2). Later data starts with this TSN. Returns the notifications of the
@@ -160,7 +164,7 @@ impl Sending {
     }
 }
 
-fn send_failure(message: &Message, sent: bool, cause: SendFailureCause) -> Event {
+pub(in crate::send) fn send_failure(message: &Message, sent: bool, cause: SendFailureCause) -> Event {
     Event::SendFailed(SendFailure {
         stream: message.stream,
         ppid: message.ppid,

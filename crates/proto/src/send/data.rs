@@ -6,6 +6,7 @@ use whimbrel_control::{Seq, Time};
 use whimbrel_wire::DATA_HEADER_LEN;
 
 use super::Sending;
+use super::queue::Limit;
 use super::recovery::LostData;
 use crate::context::Context;
 use crate::packet::Packet;
@@ -209,6 +210,7 @@ impl Sending {
         let mut pushed = false;
         while self.may_add_chunk()
             && let Some(len) = self.next_new_len(packet.room)
+            && let limit = self.queue.next_limit()
             && let Some(fragment) = self.queue.take(len)
         {
             let is_probe = self.window.on_new_data(len, self.outstanding.data_in_flight());
@@ -216,6 +218,9 @@ impl Sending {
             // RFC 9260 §6.1: the last chunk before a shutdown, and a probe, request an immediate SACK (I bit).
             let immediate = is_probe || is_shutting_down && self.queue.is_empty();
             let seq = self.outstanding.push(fragment, path, ctx.now);
+            if limit != Limit::Never && self.agreed.gives_up {
+                self.outstanding.limit_last(limit);
+            }
             if let Some(data) = self.outstanding.data(seq, immediate) {
                 packet.push_data(data);
             }

@@ -11,6 +11,7 @@ mod data;
 mod delivery_rates;
 mod echo;
 mod ecn;
+mod give_up;
 mod multipath;
 mod outgoing;
 pub(crate) mod path;
@@ -53,6 +54,7 @@ use crate::config::Resolved;
 use crate::{AssocId, PathId, PathInfo};
 use choice::Choice;
 use delivery_rates::DeliveryRates;
+use give_up::Forward;
 use multipath::{PathPolicy, Spread};
 use path::{Path, Paths};
 use peer_window::PeerWindow;
@@ -99,6 +101,8 @@ pub(crate) struct Sending {
     wants_idle: bool,
     /// The latest round-trip time measured on any path; zero: none.
     latest_rtt: Span,
+    /// Present while the peer has been told of given-up data and has not acknowledged that.
+    told: Option<Box<Forward>>,
     /// The timestamp of the packet being written, if it identifies the packet.
     identity: Option<NonZeroU64>,
     stats: Box<SendingStats>,
@@ -117,6 +121,8 @@ pub(crate) struct DataFeatures {
     pub(crate) timestamps: bool,
     /// SACKs return the timestamps of several packets, so that a timestamp identifies a packet.
     pub(crate) identities: bool,
+    /// Data that was sent may be given up (RFC 3758).
+    pub(crate) gives_up: bool,
     /// SACKs are NEW GAPS chunks.
     pub(crate) new_gaps: bool,
     /// Bytes of each packet that authentication takes.
@@ -156,6 +162,7 @@ impl Sending {
             wants_space: false,
             wants_idle: false,
             latest_rtt: Span::ZERO,
+            told: None,
             identity: None,
             stats: Box::default(),
             progress: Progress::default(),

@@ -35,6 +35,8 @@ pub(crate) enum Outgoing {
     Cwr {
         lowest_tsn: Tsn,
     },
+    /// What has been given up.
+    ForwardTsn,
     /// The outstanding ASCONF.
     Asconf,
     AsconfAck {
@@ -135,6 +137,11 @@ impl OutgoingQueue {
     pub(crate) fn pings(&self) -> usize {
         let is_ping = |chunk: &Outgoing| matches!(chunk, Outgoing::Ping { .. });
         self.waiting.iter().filter(|(_, chunk)| is_ping(chunk)).count()
+    }
+
+    /// Removes a queued FORWARD TSN, because the peer knows.
+    pub(crate) fn drop_forward(&mut self) {
+        self.waiting.retain(|(_, chunk)| *chunk != Outgoing::ForwardTsn);
     }
 
     /// Removes a queued ASCONF, because it was answered or is sent on another path.

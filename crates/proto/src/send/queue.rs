@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
+use whimbrel_control::Time;
 use whimbrel_wire::Ssn;
 
-use crate::message::{Message, MessagePayload};
+use crate::message::{Message, MessagePayload, Reliability};
 
 /// User data of one DATA chunk, cut from a message (RFC 9260 §6.9).
 #[derive(Clone, Debug)]
@@ -27,8 +28,6 @@ pub(crate) struct Fragment {
 #[derive(Clone, Copy, Debug)]
 struct Run {
     kind: Kind,
-    /// Of the first message; if they are ordered, the others count on from here.
-    ssn: Ssn,
     context: u32,
     /// Of the first message.
     ppid: u32,
@@ -47,6 +46,51 @@ struct Kind {
     has_content: bool,
     unordered: bool,
     immediate: bool,
+    limit: Limit,
+}
+
+/// When a message is given up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Limit {
+    #[default]
+    Never,
+    /// At this time.
+    At(Time),
+    /// If it had to be retransmitted more often than this.
+    Retransmissions(u32),
+    /// If a message with a smaller number, or without one, needs its room.
+    Priority(u16),
+    /// It has been given up.
+    Reached,
+}
+
+impl Limit {
+    pub(crate) fn of(reliability: Reliability, now: Time) -> Self {
+        match reliability {
+            Reliability::Full => Limit::Never,
+            Reliability::Lifetime(span) => Limit::At(now + span),
+            Reliability::Retransmissions(most) => Limit::Retransmissions(most),
+            Reliability::Priority(number) => Limit::Priority(number),
+        }
+    }
+
+    /// Returns whether a message that would be sent now, or retransmitted, is given up instead.
+    pub(crate) fn is_reached(self, now: Time, again: bool) -> bool {
+        match self {
+            Limit::At(end) => end <= now,
+            Limit::Retransmissions(0) => again,
+            _ => false,
+        }
+    }
+
+    /// Returns whether the message gives way to one with this limit.
+    pub(crate) fn gives_way_to(self, other: Limit) -> bool {
+        match (self, other) {
+            (Limit::Priority(own), Limit::Priority(other)) => own > other,
+            (Limit::Priority(_), _) => true,
+            _ => false,
+        }
+    }
 }
 
 impl Run {
@@ -58,6 +102,7 @@ impl Run {
             unordered: self.kind.unordered,
             immediate: self.kind.immediate,
             context: self.context,
+            reliability: Reliability::Full,
             payload: content.map_or(MessagePayload::Zeros(self.zeros), MessagePayload::Bytes),
         }
     }
@@ -66,14 +111,12 @@ impl Run {
     #[inline]
     fn join(&mut self, next: &Run) -> bool {
         let alike = self.kind == next.kind && self.context == next.context && self.zeros == next.zeros;
-        let ssn = if self.kind.unordered { 0 } else { self.count as u16 };
         let step = if self.count == 1 {
             next.ppid.wrapping_sub(self.ppid)
         } else {
             self.ppid_step
         };
-        let follows = next.ssn.0 == self.ssn.0.wrapping_add(ssn)
-            && next.ppid == self.ppid.wrapping_add(step.wrapping_mul(self.count));
+        let follows = next.ppid == self.ppid.wrapping_add(step.wrapping_mul(self.count));
         if alike && follows {
             self.ppid_step = step;
             self.count += 1;
@@ -81,13 +124,15 @@ impl Run {
         alike && follows
     }
 
+    /// Returns the number of its messages that have content.
+    fn contents(&self) -> usize {
+        if self.kind.has_content { self.count as usize } else { 0 }
+    }
+
     /// Removes the first message. Unless it is the only one, the next one becomes the first.
     fn drop_first(&mut self) {
         self.count -= 1;
         self.ppid = self.ppid.wrapping_add(self.ppid_step);
-        if !self.kind.unordered {
-            self.ssn = Ssn(self.ssn.0.wrapping_add(1));
-        }
     }
 }
 
@@ -106,6 +151,10 @@ pub(crate) struct SendQueue {
     bytes: usize,
     /// Bytes of the first message already sent.
     offset: usize,
+    /// The SSN of the first message, if a part of it has been sent.
+    ssn: Ssn,
+    /// Some messages in the queue may be given up.
+    has_limits: bool,
     /// Next SSN of each stream used so far.
     next_ssn: Vec<Ssn>,
 }
@@ -131,12 +180,9 @@ impl SendQueue {
         self.bytes
     }
 
-    pub(crate) fn push(&mut self, message: Message) {
-        let ssn = if message.unordered {
-            Ssn(0)
-        } else {
-            self.take_ssn(message.stream)
-        };
+    pub(crate) fn push(&mut self, message: Message, now: Time) {
+        let limit = Limit::of(message.reliability, now);
+        self.has_limits |= limit != Limit::Never;
         self.bytes += message.len();
         let (zeros, has_content) = match message.payload {
             MessagePayload::Zeros(len) => (len, false),
@@ -151,8 +197,8 @@ impl SendQueue {
                 has_content,
                 unordered: message.unordered,
                 immediate: message.immediate,
+                limit,
             },
-            ssn,
             context: message.context,
             ppid: message.ppid,
             ppid_step: 0,
@@ -192,8 +238,17 @@ impl SendQueue {
     // [9260:6.9-9, 6.9-12, 6.9-13, 3.3.1-4, 3.3.1-6, 3.3.1-7, 3.3.1-11]
     pub(crate) fn take(&mut self, len: usize) -> Option<Fragment> {
         let end = len >= self.next_len()?;
-        let first = self.waiting.front_mut()?;
         let begin = self.offset == 0;
+        let kind = self.waiting.front()?.kind;
+        if begin {
+            // Not before: a message that is given up before has no number.
+            self.ssn = if kind.unordered {
+                Ssn(0)
+            } else {
+                self.take_ssn(kind.stream)
+            };
+        }
+        let first = self.waiting.front_mut()?;
         let payload = match &mut self.contents {
             Some(contents) if first.kind.has_content => MessagePayload::Bytes(if begin && end {
                 contents.0.pop_front()?
@@ -208,7 +263,7 @@ impl SendQueue {
         };
         let fragment = Fragment {
             stream: first.kind.stream,
-            ssn: first.ssn,
+            ssn: self.ssn,
             ppid: first.ppid,
             context: first.context,
             unordered: first.kind.unordered,
@@ -226,10 +281,103 @@ impl SendQueue {
                 first.drop_first();
             } else {
                 self.waiting.pop_front();
+                self.has_limits &= !self.waiting.is_empty();
             }
             self.offset = 0;
         }
         Some(fragment)
+    }
+
+    /// Returns whether a message may be given up.
+    #[inline]
+    pub(crate) fn has_limits(&self) -> bool {
+        self.has_limits
+    }
+
+    /// Returns when the first message is given up.
+    pub(crate) fn next_limit(&self) -> Limit {
+        self.waiting.front().map_or(Limit::Never, |first| first.kind.limit)
+    }
+
+    /// Returns whether a part of the first message has been sent.
+    pub(crate) fn is_begun(&self) -> bool {
+        self.offset > 0
+    }
+
+    /// Removes what is left of the first message. Returns the message, and the numbers of its last fragment if a part of it has been sent.
+    pub(crate) fn drop_next(&mut self) -> Option<(Message, Option<Fragment>)> {
+        let left = self.next_len()?;
+        let is_begun = self.is_begun();
+        let last = if is_begun {
+            let fragment = self.take(left)?;
+            Some(Fragment {
+                payload: MessagePayload::Zeros(0),
+                immediate: false,
+                ..fragment
+            })
+        } else {
+            None
+        };
+        if let Some(last) = last {
+            let message = Message {
+                stream: last.stream,
+                ppid: last.ppid,
+                unordered: last.unordered,
+                context: last.context,
+                ..Message::zeros(last.stream, 0)
+            };
+            return Some((message, Some(last)));
+        }
+        let first = self.waiting.front_mut()?;
+        let content = match &mut self.contents {
+            Some(contents) if first.kind.has_content => contents.0.pop_front(),
+            _ => None,
+        };
+        let message = first.message(content);
+        if first.count > 1 {
+            first.drop_first();
+        } else {
+            self.waiting.pop_front();
+        }
+        self.messages -= 1;
+        self.bytes -= left;
+        self.has_limits &= !self.waiting.is_empty();
+        Some((message, None))
+    }
+
+    /// Removes the last message that gives way to one with this limit, of those with the largest number, if no part of it has been sent and
+    /// its number is at least `least`.
+    pub(crate) fn drop_for(&mut self, limit: Limit, least: u16) -> Option<Message> {
+        let number = |run: &Run| match run.kind.limit {
+            Limit::Priority(number) if number >= least && run.kind.limit.gives_way_to(limit) => Some(number),
+            _ => None,
+        };
+        let is_begun = self.is_begun();
+        let may_go = |place: usize, run: &Run| place > 0 || !is_begun || run.count > 1;
+        let runs = self.waiting.iter().enumerate();
+        let (_, place) = runs
+            .filter(|&(place, run)| may_go(place, run))
+            .filter_map(|(place, run)| Some((number(run)?, place)))
+            .max()?;
+        let after: usize = self.waiting.iter().skip(place + 1).map(Run::contents).sum();
+        let run = &mut self.waiting[place];
+        let content = match &mut self.contents {
+            Some(contents) if run.kind.has_content => {
+                let last = contents.0.len().checked_sub(after + 1)?;
+                contents.0.remove(last)
+            }
+            _ => None,
+        };
+        run.count -= 1;
+        let mut dropped = *run;
+        dropped.ppid = run.ppid.wrapping_add(run.ppid_step.wrapping_mul(run.count));
+        let message = dropped.message(content);
+        if run.count == 0 {
+            self.waiting.remove(place);
+        }
+        self.messages -= 1;
+        self.bytes -= message.len();
+        Some(message)
     }
 
     /// Removes all messages, as the association restarted or ended. Calls `each` with each message, and whether a part
@@ -249,6 +397,7 @@ impl SendQueue {
             }
         }
         (self.messages, self.bytes, self.offset) = (0, 0, 0);
+        self.has_limits = false;
         self.next_ssn.clear();
     }
 
@@ -322,7 +471,7 @@ mod tests {
         let mut queue = SendQueue::default();
         let mut message = Message::new(3, &b"abcdefghij"[..]);
         message.immediate = true;
-        queue.push(message);
+        queue.push(message, Time::ZERO);
         let cut: Vec<_> = [4, 4, 2].into_iter().map(|len| queue.take(len).unwrap()).collect();
         let marks: Vec<_> = cut.iter().map(|f| (f.begin, f.end, f.immediate)).collect();
         assert_eq!(
@@ -337,13 +486,16 @@ mod tests {
         assert_eq!((queue.bytes(), queue.next_len()), (0, None));
         assert!(queue.take(1).is_none());
         // A message that fits into one chunk has both bits; all fragments of an unordered one have the U bit.
-        queue.push(Message::zeros(3, 4));
+        queue.push(Message::zeros(3, 4), Time::ZERO);
         let whole = queue.take(4).unwrap();
         assert_eq!((whole.begin, whole.end, whole.unordered), (true, true, false));
-        queue.push(Message {
-            unordered: true,
-            ..Message::zeros(3, 6)
-        });
+        queue.push(
+            Message {
+                unordered: true,
+                ..Message::zeros(3, 6)
+            },
+            Time::ZERO,
+        );
         let cut: Vec<_> = [2, 2, 2].into_iter().map(|len| queue.take(len).unwrap()).collect();
         assert!(cut.iter().all(|f| f.unordered && f.ssn == cut[0].ssn));
     }
@@ -354,10 +506,13 @@ mod tests {
         // RFC 9260 §6.5, §6.6
         let mut queue = SendQueue::default();
         for (stream, unordered) in [(0, false), (5, false), (0, true), (0, false), (5, false)] {
-            queue.push(Message {
-                unordered,
-                ..Message::zeros(stream, 1)
-            });
+            queue.push(
+                Message {
+                    unordered,
+                    ..Message::zeros(stream, 1)
+                },
+                Time::ZERO,
+            );
         }
         let numbers: Vec<_> = std::iter::from_fn(|| queue.take(1))
             .map(|f| (f.stream, f.ssn.0))
@@ -369,12 +524,15 @@ mod tests {
     fn messages_alike_share_one_entry_and_keep_their_numbers() {
         let mut queue = SendQueue::default();
         for ppid in 0..1000 {
-            queue.push(Message {
-                ppid,
-                ..Message::zeros(3, 100)
-            });
+            queue.push(
+                Message {
+                    ppid,
+                    ..Message::zeros(3, 100)
+                },
+                Time::ZERO,
+            );
         }
-        queue.push(Message::zeros(3, 99));
+        queue.push(Message::zeros(3, 99), Time::ZERO);
         assert_eq!((queue.waiting.len(), queue.len()), (2, 1001));
         // The first one was begun and stays, with its number.
         queue.take(40);
@@ -393,9 +551,9 @@ mod tests {
         let begun = queue.take(queue.next_len().unwrap()).unwrap();
         assert_eq!((begun.ssn.0, begun.ppid, begun.payload.len()), (10, 10, 99));
         assert!(queue.is_empty() && queue.bytes() == 0);
-        // The numbers of a stream go on behind messages that were dropped: no run joins them.
-        queue.push(Message::zeros(3, 100));
-        assert_eq!(queue.take(100).unwrap().ssn.0, 1001);
+        // Messages that were dropped have had no numbers.
+        queue.push(Message::zeros(3, 100), Time::ZERO);
+        assert_eq!(queue.take(100).unwrap().ssn.0, 11);
     }
 
     #[test]
@@ -406,7 +564,7 @@ mod tests {
             ..Message::zeros(0, 1)
         });
         let mut queue = SendQueue::default();
-        numbered.into_iter().for_each(|message| queue.push(message));
+        numbered.into_iter().for_each(|message| queue.push(message, Time::ZERO));
         assert!(queue.waiting.len() < ppids.len() / 2, "{:?}", queue.waiting);
         let taken: Vec<_> = std::iter::from_fn(|| queue.take(1)).map(|f| f.ppid).collect();
         assert_eq!(taken, ppids);
@@ -416,11 +574,14 @@ mod tests {
     fn contents_stay_with_their_messages_when_others_are_dropped() {
         let mut queue = SendQueue::default();
         for (stream, text) in [(0, "first"), (7, "gone"), (1, ""), (2, "second"), (9, ""), (3, "third")] {
-            queue.push(if text.is_empty() {
-                Message::zeros(stream, 4)
-            } else {
-                Message::new(stream, text)
-            });
+            queue.push(
+                if text.is_empty() {
+                    Message::zeros(stream, 4)
+                } else {
+                    Message::new(stream, text)
+                },
+                Time::ZERO,
+            );
         }
         queue.take(2);
         let mut dropped = Vec::new();
@@ -446,10 +607,13 @@ mod tests {
     fn dropped_messages_are_reported_and_no_longer_counted() {
         let mut queue = SendQueue::default();
         for (context, stream) in [(1, 5), (2, 0), (3, 7), (4, 5)] {
-            queue.push(Message {
-                context,
-                ..Message::zeros(stream, 10)
-            });
+            queue.push(
+                Message {
+                    context,
+                    ..Message::zeros(stream, 10)
+                },
+                Time::ZERO,
+            );
         }
         queue.take(4);
         let mut dropped = Vec::new();
@@ -468,7 +632,7 @@ mod tests {
         let mut queue = SendQueue::default();
         let mut last = Ssn(0);
         for _ in 0..=65536_u32 {
-            queue.push(Message::zeros(0, 1));
+            queue.push(Message::zeros(0, 1), Time::ZERO);
             last = queue.take(1).unwrap().ssn;
         }
         assert_eq!(last, Ssn(0));

@@ -60,6 +60,7 @@ impl Sending {
         self.timers = Timers::default();
         self.outgoing.clear();
         self.spread = None;
+        self.told = None;
         let truth = self.truth().cloned();
         for path in self.paths.iter_mut() {
             path.reinitialize(&self.config, truth.as_ref());

@@ -7,6 +7,8 @@ pub(crate) struct SendingStats {
     pub(crate) data_bytes_sent: u64,
     pub(crate) data_bytes_acked: u64,
     pub(crate) data_bytes_freed_early: u64,
+    pub(crate) messages_given_up_unsent: u64,
+    pub(crate) messages_given_up_sent: u64,
     pub(crate) retransmissions: u64,
     pub(crate) copies: u64,
     pub(crate) penalties: u64,

@@ -24,6 +24,7 @@ mod messages;
 mod mtu;
 mod ootb;
 mod pacing;
+mod partial_reliability;
 mod paths;
 mod policies;
 mod ports;

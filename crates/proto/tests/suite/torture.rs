@@ -15,7 +15,8 @@ use whimbrel_control::recovery::{BackOff, RecoveryChanges, TransmissionRetransmi
 use whimbrel_control::window::WindowSpec;
 use whimbrel_control::{Rng, Scheme, Span, Time};
 use whimbrel_proto::{
-    AssocId, AssociationConfig, AuthConfig, CloseReason, Ecn, Event, Message, MessagePayload, Preset, SendError,
+    AssocId, AssociationConfig, AuthConfig, CloseReason, Ecn, Event, Message, MessagePayload, Preset, Reliability,
+    SendError,
 };
 
 const SEEDS: u64 = 6000;
@@ -272,6 +273,7 @@ impl User {
                     unordered: rng.chance(0.2),
                     immediate: rng.chance(0.1),
                     context: number,
+                    reliability: Reliability::Full,
                     payload: MessagePayload::Bytes(bytes.into()),
                 }
             })

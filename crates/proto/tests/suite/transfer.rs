@@ -2,7 +2,7 @@
 
 use crate::support::{Fate, Host, Net};
 use whimbrel_control::{Rng, Span};
-use whimbrel_proto::{AssociationConfig, CloseReason, Message, MessagePayload, State};
+use whimbrel_proto::{AssociationConfig, CloseReason, Message, MessagePayload, Reliability, State};
 use whimbrel_wire::ChunkType;
 
 fn content(len: usize, seed: u8) -> Vec<u8> {
@@ -126,6 +126,7 @@ fn hostile_networks_deliver_everything_once_and_in_order() {
                 unordered: rng.chance(0.2),
                 immediate: rng.chance(0.1),
                 context: number,
+                reliability: Reliability::Full,
                 payload: MessagePayload::Bytes(bytes.clone().into()),
             };
             sent.push((message.stream, message.unordered, bytes));

@@ -1,7 +1,7 @@
 //! A flow's application at the sender: when there is a message, and its content.
 
 use whimbrel_control::{Rng, Span, Time};
-use whimbrel_proto::{Message, MessagePayload};
+use whimbrel_proto::{Message, MessagePayload, Reliability};
 
 use super::{FileContent, PPID_MASK};
 use crate::config::{FlowKind, MessageSizes, Periods, TrafficConfig, TrafficKind};
@@ -184,6 +184,7 @@ impl Source {
             unordered: self.unordered,
             immediate: false,
             context: 0,
+            reliability: Reliability::Full,
             payload,
         }
     }

@@ -249,6 +249,8 @@ pub(crate) fn stats_since(now: &AssociationStats, then: &AssociationStats) -> As
         data_bytes_sent,
         data_bytes_acked,
         data_bytes_freed_early,
+        messages_given_up_unsent,
+        messages_given_up_sent,
         retransmissions,
         copies,
         penalties,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{
     AssocId, AssociationConfig, CloseReason, Endpoint, EndpointConfig, Event, Message, MessagePayload, PacketMeta,
-    PathState, Received, SendError, TransportAddr,
+    PathState, Received, Reliability, SendError, TransportAddr,
 };
 use whimbrel_wire::{ByteSink, Checksum, ChecksumField, ChunkType, PacketView};
 
@@ -398,6 +398,7 @@ pub(crate) fn message(i: usize) -> Message {
         unordered: i.is_multiple_of(5),
         immediate: false,
         context: 0,
+        reliability: Reliability::Full,
         payload: MessagePayload::Bytes(content(i).into()),
     }
 }

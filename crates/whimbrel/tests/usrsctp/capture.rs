@@ -15,6 +15,7 @@ pub(crate) struct Chunk(u8);
 
 impl Chunk {
     pub(crate) const DATA: Chunk = Chunk(0);
+    pub(crate) const FORWARD_TSN: Chunk = Chunk(192);
     pub(crate) const INIT: Chunk = Chunk(1);
     pub(crate) const INIT_ACK: Chunk = Chunk(2);
     pub(crate) const SACK: Chunk = Chunk(3);

@@ -11,8 +11,9 @@ mod peer;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::net::UdpSocket;
 use tokio::time::timeout;
-use whimbrel::{Association, Listener, Message, Stack, StackConfig};
+use whimbrel::{Association, Listener, Message, Reliability, Stack, StackConfig};
 use whimbrel_testkit::needs;
 
 use capture::{Capture, Chunk};
@@ -102,6 +103,81 @@ async fn our_client_and_their_echo_server() {
         Chunk::SHUTDOWN_ACK,
         Chunk::SHUTDOWN_COMPLETE,
     ]);
+}
+
+/// Passes packets between two UDP ports of loopback through a third one, and loses every seventh packet with DATA from `ours`.
+async fn lossy_relay(relay: UdpSocket, ours: u16, theirs: u16) {
+    const FIRST_CHUNK: usize = 12;
+    let (mut buffer, mut count) = (vec![0; 1 << 16], 0);
+    while let Ok((len, from)) = relay.recv_from(&mut buffer).await {
+        let is_ours = from.port() == ours;
+        if is_ours && buffer[FIRST_CHUNK] == 0 {
+            count += 1;
+            if count % 7 == 0 {
+                continue;
+            }
+        }
+        let to = if is_ours { theirs } else { ours };
+        let _ = relay.send_to(&buffer[..len], ("127.0.0.1", to)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn their_server_moves_on_when_messages_are_given_up() {
+    needs!(peer::installed());
+    let (ours, theirs) = (free_udp_port(), free_udp_port());
+    let relay = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let between = relay.local_addr().unwrap().port();
+    let capture = Capture::start(theirs);
+    let _peer = Peer::start("echo_server", &[&theirs.to_string(), &between.to_string()], theirs);
+    let relaying = tokio::spawn(lossy_relay(relay, ours, theirs));
+    let association = connect(ours, between, 7).await;
+    let sent = 300_usize;
+    for i in 0..sent {
+        let message = Message {
+            ppid: PPID + i as u32,
+            unordered: i.is_multiple_of(5),
+            reliability: Reliability::Retransmissions(0),
+            ..Message::new(i as u16 % 10, content(i))
+        };
+        association.send(message).await.unwrap();
+    }
+    // In order behind all others of its stream, and never given up.
+    let last = Message {
+        ppid: PPID + sent as u32,
+        ..Message::new(3, content(sent))
+    };
+    association.send(last).await.unwrap();
+    let mut echoed = Vec::new();
+    let all = async {
+        loop {
+            let message = association.recv().await.unwrap().expect("usrsctp echoes everything");
+            let i = (message.ppid - PPID) as usize;
+            assert!(message.data == content(i), "message {i} came back changed");
+            echoed.push(i);
+            let stats = association.stats().expect("it is open");
+            let given_up = stats.messages_given_up_sent + stats.messages_given_up_unsent;
+            if echoed.contains(&sent) && echoed.len() as u64 + given_up > sent as u64 {
+                return given_up;
+            }
+        }
+    };
+    let given_up = timeout(PATIENCE, all).await.expect("the echo stopped");
+    assert!(given_up > 10, "{given_up} messages were given up");
+    for stream in 0..10 {
+        let of_stream = echoed
+            .iter()
+            .filter(|&&i| i % 10 == stream && !i.is_multiple_of(5) && i < sent);
+        assert!(of_stream.is_sorted(), "{echoed:?}");
+    }
+    timeout(PATIENCE, association.shutdown())
+        .await
+        .expect("usrsctp did not shut down")
+        .unwrap();
+    relaying.abort();
+    capture
+        .decode()
+        .must_hold(&[Chunk::DATA, Chunk::FORWARD_TSN, Chunk::SACK]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

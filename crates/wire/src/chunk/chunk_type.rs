@@ -47,6 +47,8 @@ impl ChunkType {
     pub const ASCONF_ACK: Self = Self(128);
     /// Requests a change of addresses, RFC 5061.
     pub const ASCONF: Self = Self(193);
+    /// Gives up data, RFC 3758.
+    pub const FORWARD_TSN: Self = Self(192);
     /// Departure and arrival times of a packet; not in an RFC.
     pub const TIMESTAMP: Self = Self(190);
 
@@ -74,6 +76,7 @@ impl ChunkType {
             Self::AUTH => "AUTH",
             Self::ASCONF => "ASCONF",
             Self::ASCONF_ACK => "ASCONF-ACK",
+            Self::FORWARD_TSN => "FORWARD TSN",
             Self::TIMESTAMP => "TIMESTAMP",
             _ => return None,
         })

@@ -1,5 +1,5 @@
 //! Chunks: RFC 9260 §3.2 and §3.3; ECNE and CWR from RFC 4960 Appendix A; AUTH from RFC 4895; ASCONF and ASCONF-ACK from
-//! RFC 5061; TIMESTAMP for Chen et al. 2011; NR-SACK from draft-tuexen-tsvwg-sctp-multipath; NEW GAPS for Ye 2004.
+//! RFC 5061; FORWARD TSN from RFC 3758; TIMESTAMP for Chen et al. 2011; NR-SACK from draft-tuexen-tsvwg-sctp-multipath; NEW GAPS for Ye 2004.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -19,6 +19,7 @@ mod chunk_type;
 mod data;
 mod ecn;
 mod error;
+mod forward_tsn;
 mod heartbeat;
 mod init;
 mod new_gaps;
@@ -32,6 +33,7 @@ pub use asconf::{ASCONF_HEADER_LEN, Asconf};
 pub use auth::{AUTH_HEADER_LEN, Auth, hmac_id};
 pub use chunk_type::{ChunkType, UnknownAction};
 pub use data::{DATA_HEADER_LEN, Data, MAX_DATA_PAYLOAD_LEN, Payload};
+pub use forward_tsn::{FORWARD_TSN_HEADER_LEN, ForwardTsn, SkippedStreams};
 pub use heartbeat::HeartbeatInfo;
 pub use init::{INIT_HEADER_LEN, Init};
 pub use new_gaps::{NEW_GAPS_HEADER_LEN, NewGaps};
@@ -158,6 +160,8 @@ pub enum Chunk<'a> {
     Asconf(Asconf<'a>),
     /// Acknowledges ASCONF (128), RFC 5061 §4.1.2.
     AsconfAck(Asconf<'a>),
+    /// Gives up data (192), RFC 3758 §3.2.
+    ForwardTsn(ForwardTsn<'a>),
     /// Departure and arrival times of a packet (190).
     Timestamp(Timestamp),
     /// Any other type; see [`ChunkType::action`].
@@ -201,6 +205,7 @@ impl<'a> Chunk<'a> {
             ChunkType::AUTH => Auth::decode(value).map(Self::Auth),
             ChunkType::ASCONF => Asconf::decode(value).map(Self::Asconf),
             ChunkType::ASCONF_ACK => Asconf::decode(value).map(Self::AsconfAck),
+            ChunkType::FORWARD_TSN => ForwardTsn::decode(value).map(Self::ForwardTsn),
             ChunkType::TIMESTAMP => Timestamp::decode(raw.flags(), value).map(Self::Timestamp),
             _ => Some(Self::Unknown(raw)),
         };
@@ -231,6 +236,7 @@ impl<'a> Chunk<'a> {
             Self::Auth(_) => ChunkType::AUTH,
             Self::Asconf(_) => ChunkType::ASCONF,
             Self::AsconfAck(_) => ChunkType::ASCONF_ACK,
+            Self::ForwardTsn(_) => ChunkType::FORWARD_TSN,
             Self::Timestamp(_) => ChunkType::TIMESTAMP,
             Self::Unknown(raw) => raw.chunk_type(),
         }
@@ -253,6 +259,7 @@ impl<'a> Chunk<'a> {
                 Self::NewGaps(new_gaps) => new_gaps.value_len(),
                 Self::Auth(auth) => auth.value_len(),
                 Self::Asconf(asconf) | Self::AsconfAck(asconf) => asconf.value_len(),
+                Self::ForwardTsn(forward_tsn) => forward_tsn.value_len(),
                 Self::Timestamp(_) => TIMESTAMP_LEN - CHUNK_HEADER_LEN,
                 Self::Unknown(raw) => raw.value().len(),
             }
@@ -297,6 +304,7 @@ impl<'a> Chunk<'a> {
             Self::Auth(auth) => auth.encode(out),
             Self::Asconf(asconf) => asconf.encode(ChunkType::ASCONF, out),
             Self::AsconfAck(asconf) => asconf.encode(ChunkType::ASCONF_ACK, out),
+            Self::ForwardTsn(forward_tsn) => forward_tsn.encode(out),
             Self::Timestamp(timestamp) => timestamp.encode(out),
             Self::Unknown(raw) => encode_plain(raw.chunk_type(), raw.flags(), raw.value(), out),
         }

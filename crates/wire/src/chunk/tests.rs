@@ -274,6 +274,31 @@ fn sack_on_the_wire() {
     );
 }
 
+// RFC 3758 §3.2
+#[test]
+fn forward_tsn_on_the_wire() {
+    let bytes = [192, 0, 0, 16, 0, 0, 0, 103, 0, 5, 0xff, 0xff, 0, 7, 0, 0];
+    let streams = [0, 5, 0xff, 0xff, 0, 7, 0, 0];
+    let forward_tsn = ForwardTsn {
+        new_cumulative_tsn: Tsn(103),
+        skipped: SkippedStreams::from_wire_bytes(&streams),
+    };
+    both_ways(&bytes, Chunk::ForwardTsn(forward_tsn));
+    let listed: Vec<_> = forward_tsn.skipped.iter().collect();
+    assert_eq!(listed, [(5, Ssn(0xffff)), (7, Ssn(0))]);
+    let none = SkippedStreams::from_wire_bytes(&[]);
+    let new_cumulative_tsn = Tsn(103);
+    both_ways(
+        &[192, 0, 0, 8, 0, 0, 0, 103],
+        Chunk::ForwardTsn(ForwardTsn {
+            new_cumulative_tsn,
+            skipped: none,
+        }),
+    );
+    malformed(&[192, 0, 0, 7, 0, 0, 0, 0]);
+    malformed(&[192, 0, 0, 10, 0, 0, 0, 103, 0, 5, 0, 0]);
+}
+
 // draft-tuexen-tsvwg-sctp-multipath, with the blocks of the example in RFC 9260 §3.3.4, the second of them kept.
 #[test]
 fn nr_sack_and_new_gaps_on_the_wire() {
@@ -504,7 +529,7 @@ fn unknown_chunks() {
         (0x3f, UnknownAction::Stop),
         (0x40, UnknownAction::StopAndReport),
         (0x82, UnknownAction::Skip),
-        (0xc0, UnknownAction::SkipAndReport),
+        (0xc8, UnknownAction::SkipAndReport),
     ] {
         let bytes = [chunk_type, 0xff, 0, 6, 8, 9, 0, 0];
         let raw = RawChunk::from_bytes(&bytes[..6]).expect("length agrees and the type is unknown");
@@ -534,7 +559,7 @@ fn unknown_chunks() {
 #[test]
 fn names_and_bundling() {
     assert_eq!(ChunkType::INIT_ACK.to_string(), "INIT ACK");
-    assert_eq!(ChunkType(192).to_string(), "type 192");
+    assert_eq!(ChunkType(200).to_string(), "type 200");
     for number in 0..=255 {
         let chunk_type = ChunkType(number);
         assert_eq!(chunk_type.is_known(), chunk_type.name().is_some());

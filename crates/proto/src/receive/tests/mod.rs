@@ -5,6 +5,7 @@ mod limits;
 mod model;
 mod options;
 mod order;
+mod skip;
 
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_wire::{Data, Payload, Ssn, Tsn};

@@ -114,7 +114,7 @@ impl Sending {
             let Some(data) = self.outstanding.data(seq, false) else {
                 break;
             };
-            if !packet.admits(&Chunk::Data(data)) {
+            if !packet.admits(&Chunk::Data(data)) || self.outstanding.is_given_up_at(seq, ctx.now) {
                 break;
             }
             packet.push_data(data);

@@ -72,6 +72,12 @@ impl Sending {
         self.trace_timer(ctx, TimerKind::T3Rtx, Some(index));
         self.paths[index].stop_t3();
         let Some(lost) = self.lose_all(ctx, index) else {
+            if self.forward_waits() {
+                // It protected a FORWARD TSN.
+                self.back_off(ctx, index);
+                self.count_path_error(ctx, index, true);
+                self.tell_forward();
+            }
             return;
         };
         // RFC 9260 §6.1 A: a peer that responds may keep its window closed indefinitely. That is not congestion.

@@ -128,6 +128,9 @@ impl Outstanding {
             self.lost[queue].pop_front();
         }
         self.add_flight(self.position_here(seq), path.0, chunk, data);
+        if let Some(limits) = &mut self.limits {
+            limits.on_retransmitted((seq - base) as usize);
+        }
         data
     }
 

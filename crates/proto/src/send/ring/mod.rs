@@ -1,6 +1,8 @@
 //! The outstanding chunks in a ring, and what a SACK says about them. Without time and without paths' states: `SackObserver` asks for both.
 
 mod copies;
+mod give_up;
+mod give_up_message;
 mod lost;
 mod ordered;
 mod outstanding;
@@ -14,6 +16,7 @@ mod slot;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use give_up_message::GivenUp;
 pub(crate) use lost::LostChunk;
 pub(crate) use outstanding::Outstanding;
 pub(crate) use report::{Extent, Implausibility, MissingRules, PathAck, SackObserver, SackOutcome, SackReport};

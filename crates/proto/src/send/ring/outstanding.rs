@@ -16,6 +16,7 @@
 //! | `acks` | `start_acks`, `process_sack.rs`, `process_paths.rs`, `process_copies.rs` |
 //! | `sequences`, `copies` | `path_sequence.rs`, `copies.rs`, called from all files |
 //! | `ordered` | `push`, `pop`, `ordered_messages` |
+//! | `limits` | `push`, `pop`, `give_up_message.rs`; `lost.rs` counts retransmissions |
 
 use std::collections::VecDeque;
 
@@ -24,6 +25,7 @@ use whimbrel_control::{Seq, Time};
 use whimbrel_wire::{Data, Tsn};
 
 use super::copies::Copies;
+use super::give_up::Limits;
 use super::ordered::OrderedMessages;
 use super::path_sequence::{ChunkState, PathSequences};
 use super::report::{PathAck, SackReport};
@@ -31,7 +33,7 @@ use super::reported::Reported;
 use super::slot::{Fate, Slot};
 use crate::PathId;
 use crate::message::MessagePayload;
-use crate::send::queue::Fragment;
+use crate::send::queue::{Fragment, Limit};
 
 /// Data in flight on one path.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +86,8 @@ pub(crate) struct Outstanding {
     pub(super) copies: Option<Box<Copies>>,
     /// Number of ordered messages in the ring, by stream. Present only if the ring has enough chunks for one stream to exceed its limit.
     pub(super) ordered: Option<Box<OrderedMessages>>,
+    /// Present while messages in the ring may be given up.
+    pub(super) limits: Option<Box<Limits>>,
 }
 
 /// Times and positions of retransmissions, in the order of their times.
@@ -113,6 +117,7 @@ impl Outstanding {
             multiple_fast_retransmit: false,
             copies: None,
             ordered: None,
+            limits: None,
         }
     }
 
@@ -322,6 +327,9 @@ impl Outstanding {
         self.paths[usize::from(path.0)].held += slot.data_len();
         let (chunk, data) = (slot.chunk_len(), slot.data_len());
         self.slots.push_back(slot);
+        if let Some(limits) = &mut self.limits {
+            limits.push(Limit::Never);
+        }
         if let Some(sequences) = &mut self.sequences {
             sequences.push(seq, path.0);
         }
@@ -467,6 +475,9 @@ impl Outstanding {
         if let Some(ordered) = &mut self.ordered {
             ordered.on_acked(&slot.fragment);
         }
+        if let Some(limits) = &mut self.limits {
+            limits.pop();
+        }
         if !slot.credited {
             self.data_acked += slot.data_len();
         }
@@ -583,6 +594,7 @@ impl Outstanding {
         if self.slots.is_empty() {
             self.resent = None;
             self.ordered = None;
+            self.limits = None;
             let queues = self.sequences.as_ref().map_or(0, |_| 2 * self.paths.len());
             self.lost = vec![VecDeque::new(); queues];
         }
@@ -600,6 +612,7 @@ impl Outstanding {
                 size_of::<Resent>() + resent.0.capacity() * size_of::<(Time, Seq)>()
             })
             + self.reported.heap_bytes()
+            + self.limits.as_ref().map_or(0, |limits| limits.heap_bytes())
             + self.acks.capacity() * size_of::<PathAck>()
     }
 }

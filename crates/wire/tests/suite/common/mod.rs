@@ -3,9 +3,9 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use whimbrel_wire::{
-    Asconf, Auth, ByteSink, Cause, Causes, ChecksumField, Chunk, CommonHeader, Data, DuplicateTsns, GapBlocks,
-    HeartbeatInfo, Init, NewGaps, NrSack, PacketSink, Parameter, Parameters, Payload, RawCause, RawChunk, RawParameter,
-    Sack, SackLists, Ssn, Timestamp, Tsn, TypeList,
+    Asconf, Auth, ByteSink, Cause, Causes, ChecksumField, Chunk, CommonHeader, Data, DuplicateTsns, ForwardTsn,
+    GapBlocks, HeartbeatInfo, Init, NewGaps, NrSack, PacketSink, Parameter, Parameters, Payload, RawCause, RawChunk,
+    RawParameter, Sack, SackLists, SkippedStreams, Ssn, Timestamp, Tsn, TypeList,
 };
 
 /// User data that a test owns.
@@ -66,6 +66,10 @@ pub(crate) enum OwnedChunk {
         serial: u32,
         parameters: Vec<u8>,
     },
+    ForwardTsn {
+        tsn: u32,
+        skipped: Vec<[u8; 4]>,
+    },
     Plain(Chunk<'static>),
     Unknown(Vec<u8>),
 }
@@ -116,6 +120,10 @@ impl OwnedChunk {
                 let lists = SackLists::from_wire_bytes(lists.as_flattened(), *first, *second);
                 two_list_chunk(*new_gaps, *packets, *numbers, lists)
             }
+            Self::ForwardTsn { tsn, skipped } => Chunk::ForwardTsn(ForwardTsn {
+                new_cumulative_tsn: Tsn(*tsn),
+                skipped: SkippedStreams::from_wire_bytes(skipped.as_flattened()),
+            }),
             Self::Heartbeat { ack: false, info } => Chunk::Heartbeat(HeartbeatInfo(info)),
             Self::Heartbeat { ack: true, info } => Chunk::HeartbeatAck(HeartbeatInfo(info)),
             Self::Abort { tag_reflected, causes } => Chunk::Abort {
@@ -241,6 +249,7 @@ pub(crate) fn every_parameter(bytes: &[u8], number: u128, raw: &[u8], mut with: 
     with(Parameter::EciCapable);
     with(Parameter::NewGaps);
     with(Parameter::RepeatedTimestamps);
+    with(Parameter::ForwardTsnSupported);
     with(Parameter::HeartbeatInfo(bytes));
     with(Parameter::Random(bytes));
     with(Parameter::ChunkList(bytes));
@@ -305,7 +314,7 @@ pub(crate) fn unknown_tlv() -> impl Strategy<Value = Vec<u8>> {
         0xa5_u16..0x0105,
         0x0106_u16..0x8000,
         0x8009_u16..0xbe00,
-        0xbe04_u16..0xc001,
+        0xbe05_u16..0xc000,
         0xc007_u16..
     ])
 }
@@ -388,8 +397,10 @@ pub(crate) fn chunk() -> impl Strategy<Value = OwnedChunk> {
         1 => (any::<(u16, u16)>(), vec(any::<u8>(), 0..70)).prop_map(|(ids, hmac)| OwnedChunk::Auth { ids, hmac }),
         1 => (any::<bool>(), any::<u32>(), parameter_list())
             .prop_map(|(ack, serial, parameters)| OwnedChunk::Asconf { ack, serial, parameters }),
+        1 => (any::<u32>(), vec(any::<[u8; 4]>(), 0..30))
+            .prop_map(|(tsn, skipped)| OwnedChunk::ForwardTsn { tsn, skipped }),
         3 => plain().prop_map(OwnedChunk::Plain),
-        1 => (prop_oneof![17_u8..128, 129_u8..189, 191_u8..193, 194_u8..], any::<u8>(), vec(any::<u8>(), 0..60)).prop_map(|(chunk_type, flags, value)| {
+        1 => (prop_oneof![17_u8..128, 129_u8..189, 191_u8..192, 194_u8..], any::<u8>(), vec(any::<u8>(), 0..60)).prop_map(|(chunk_type, flags, value)| {
             let mut bytes = vec![chunk_type, flags, 0, 4 + value.len() as u8];
             bytes.extend(value);
             OwnedChunk::Unknown(bytes)

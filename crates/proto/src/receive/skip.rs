@@ -1,0 +1,193 @@
+//! Data that the sender gives up (RFC 3758 §3.6).
+//!
+//! FORWARD TSN names a TSN up to which nothing is sent again. Messages that lack one of these TSNs are dropped, whatever of them has arrived.
+//! Messages that waited for them in their streams are delivered.
+
+use whimbrel_wire::{Data, ForwardTsn, Ssn, Tsn};
+
+use super::components::Tail;
+use super::store::{self, NONE, Stage};
+use super::tsn_map::Slot;
+use super::{DataOutcome, Receiver};
+
+/// The largest distance between stream sequence numbers of which one is later (RFC 9260 §1.6).
+pub(super) const HALF: u16 = 1 << 15;
+
+impl Receiver {
+    /// Processes a FORWARD TSN chunk. The caller calls [`Receiver::on_packet_end`] after the last chunk of the packet, as after DATA (RFC
+    /// 3758 §3.6). Returns false if the TSN is too far above the cumulative TSN.
+    pub(crate) fn on_forward_tsn(&mut self, forward: &ForwardTsn<'_>) -> bool {
+        let last = forward.new_cumulative_tsn;
+        if !last.is_after(self.cumulative) {
+            // It may have been repeated because a SACK was lost.
+            self.sack.packet.duplicate = true;
+            return true;
+        }
+        if last.distance(self.cumulative) > self.config.max_tsn_window {
+            self.stats.out_of_window += 1;
+            return false;
+        }
+        self.sack.packet.new = true;
+        self.drop_incomplete(last);
+        self.move_to(last);
+        for (stream, ssn) in forward.skipped.iter() {
+            if stream < self.config.inbound_streams {
+                self.skip_messages(stream, ssn);
+            }
+        }
+        true
+    }
+
+    /// Drops the runs that belong to messages without one of the TSNs up to `last`.
+    fn drop_incomplete(&mut self, last: Tsn) {
+        if let Tail::Held(tail) = self.tail {
+            let head = self.store.get(tail).other;
+            self.drop_run(head);
+        }
+        self.partial.take_if(|partial| !partial.ended);
+        let end = last.next();
+        let mut tsn = self.cumulative.next();
+        while self.has_gap() && tsn != end && !tsn.is_after(self.highest) {
+            let slot = if self.map.contains(tsn) {
+                self.map.slot(tsn).fragment()
+            } else {
+                NONE
+            };
+            if slot == NONE {
+                tsn = tsn.next();
+                continue;
+            }
+            // Runs are visited from their heads on.
+            let (mut index, mut run_end) = (slot, tsn.next());
+            while self.store.get(index).next != NONE {
+                index = self.store.get(index).next;
+                run_end = run_end.next();
+            }
+            let head = self.store.get(slot);
+            // The rest of a message that begins here and has arrived up to `last` may follow.
+            let may_end = head.begin && !end.is_after(run_end);
+            if head.stage == Stage::Assembling && !may_end {
+                self.drop_run(slot);
+            }
+            if run_end.is_after(end) {
+                return;
+            }
+            tsn = run_end;
+        }
+    }
+
+    /// Drops a run that has not been delivered and does not wait for delivery.
+    fn drop_run(&mut self, head: u32) {
+        let mut index = head;
+        while index != NONE {
+            let fragment = self.store.get(index);
+            let (tsn, len, next) = (Tsn(fragment.tsn), fragment.len() as u32, fragment.next);
+            if tsn.is_after(self.cumulative) {
+                self.map.forget_fragment(tsn);
+                self.window.beyond = self.window.beyond.saturating_sub(len);
+            }
+            self.store.remove(index);
+            index = next;
+        }
+    }
+
+    /// Moves the cumulative TSN to `last`, and on over what has been received after it.
+    fn move_to(&mut self, last: Tsn) {
+        let from = self.cumulative.next();
+        let end = if last.is_after(self.highest) {
+            self.highest
+        } else {
+            last
+        }
+        .next();
+        let mut slot = None;
+        if self.has_gap() {
+            let mut tsn = from;
+            loop {
+                tsn = self.map.next(tsn, end, true);
+                if tsn == end {
+                    break;
+                }
+                let run_end = self.map.next(tsn, end, false);
+                self.move_to_first_level(tsn, run_end);
+                tsn = run_end;
+                if tsn == end {
+                    break;
+                }
+            }
+            if end == last.next() && self.map.contains(last) {
+                slot = Some(self.map.slot(last));
+            }
+            self.map.remove_range(from, end);
+        }
+        self.cumulative = last;
+        if last.is_after(self.highest) {
+            self.highest = last;
+        }
+        if self.has_gap() {
+            let (next, end) = (last.next(), self.highest.next());
+            let missing = self.map.next(next, end, false);
+            if missing != next {
+                slot = Some(self.map.slot(missing.previous()));
+                self.move_to_first_level(next, missing);
+                self.map.remove_range(next, missing);
+                self.cumulative = missing.previous();
+            }
+        }
+        self.settle_tail(slot);
+        if let Some(new_gaps) = &mut self.new_gaps {
+            new_gaps.require_full();
+        }
+        if let Some(lists) = &mut self.sack.lists {
+            lists.gaps.clear();
+        }
+    }
+
+    /// Sets what follows the cumulative TSN, whose slot is this one if it was received. The rest of a message without a beginning is dropped.
+    fn settle_tail(&mut self, slot: Option<Slot>) {
+        self.tail = match slot {
+            Some(slot) if slot.end() => Tail::Boundary,
+            Some(slot) if slot.fragment() != NONE => Tail::Held(slot.fragment()),
+            _ => Tail::Skipped,
+        };
+        if let Tail::Held(tail) = self.tail {
+            let head = self.store.get(tail).other;
+            if !self.store.get(head).begin {
+                self.drop_run(head);
+                self.tail = Tail::Skipped;
+            }
+        }
+    }
+
+    /// Acknowledges a fragment of a message that the sender has given up, and does not keep it.
+    pub(super) fn discard_rest(&mut self, data: &Data<'_>) -> DataOutcome {
+        self.sack.packet.new = true;
+        self.mark_received(data.tsn, Slot::new(store::NONE, data.begin, data.end));
+        match self.tail {
+            Tail::Discarded => self.tail = Tail::Skipped,
+            Tail::Held(tail) => {
+                let head = self.store.get(tail).other;
+                if !self.store.get(head).begin {
+                    self.drop_run(head);
+                    self.tail = Tail::Skipped;
+                }
+            }
+            _ => {}
+        }
+        DataOutcome::New
+    }
+
+    /// The sender gives up the ordered messages of a stream up to this one. Those that have arrived are delivered.
+    fn skip_messages(&mut self, stream: u16, last: Ssn) {
+        let expected = self.streams.expected(stream);
+        if last.distance(expected) >= HALF {
+            // An earlier FORWARD TSN has skipped them.
+            return;
+        }
+        while let Some(head) = self.streams.take_up_to(stream, last) {
+            self.make_ready(head);
+        }
+        self.streams.get_mut(stream).expected = last.next();
+        self.make_parked_ready(stream);
+    }
+}

@@ -1,0 +1,307 @@
+//! Tests of data that the sender gives up: RFC 3758 §3.6.
+
+use std::collections::BTreeSet;
+
+use whimbrel_wire::{ForwardTsn, SkippedStreams};
+
+use super::*;
+
+fn gives_up() -> ReceiverConfig {
+    ReceiverConfig {
+        gives_up: true,
+        ..config()
+    }
+}
+
+/// Passes a packet with a FORWARD TSN to the receiver. Returns whether it was accepted.
+fn forward(receiver: &mut Receiver, tsn: u32, skipped: &[(u16, u16)]) -> bool {
+    let mut list = Vec::new();
+    for &(stream, ssn) in skipped {
+        SkippedStreams::push(&mut list, stream, Ssn(ssn));
+    }
+    let accepted = receiver.on_forward_tsn(&ForwardTsn {
+        new_cumulative_tsn: Tsn(tsn),
+        skipped: SkippedStreams::from_wire_bytes(&list),
+    });
+    receiver.on_packet_end(NOW, 3);
+    accepted
+}
+
+#[test]
+fn rfc_3758_3_6_the_cumulative_tsn_moves_on_over_what_has_arrived() {
+    // The example of RFC 3758 §3.6, with TSN 2 for 102.
+    let mut receiver = receiver(&gives_up());
+    for tsn in [1, 2, 4, 5, 7] {
+        receiver.on_data(&whole(tsn));
+    }
+    assert!(forward(&mut receiver, 3, &[(0, 2)]));
+    assert_eq!(sack(&mut receiver), (5, vec![(2, 2)], vec![]));
+    assert_eq!(drain(&mut receiver), [(0, 0), (0, 1), (0, 3), (0, 4)]);
+    assert_eq!(receiver.on_data(&whole(6)), DataOutcome::New);
+    assert_eq!((drain(&mut receiver), sack(&mut receiver).0), (vec![(0, 5), (0, 6)], 7));
+}
+
+#[test]
+fn rfc_3758_3_6_an_old_one_is_answered_by_a_sack_at_once() {
+    let mut receiver = receiver(&gives_up());
+    for tsn in 1..=4 {
+        packet(&mut receiver, NOW, &[whole(tsn)]);
+    }
+    assert_eq!(sack(&mut receiver), (4, vec![], vec![]));
+    assert!(!receiver.sack_due(NOW));
+    assert!(forward(&mut receiver, 3, &[(0, 2)]));
+    assert!(receiver.sack_due(NOW));
+    assert_eq!(sack(&mut receiver), (4, vec![], vec![]));
+    assert_eq!(drain(&mut receiver).len(), 4, "what has arrived is delivered");
+}
+
+#[test]
+fn rfc_3758_3_6_incomplete_messages_leave_the_buffer() {
+    // A message in order without its end, one above a gap without its beginning, and one in the middle.
+    let mut receiver = receiver(&gives_up());
+    let full = a_rwnd(&mut receiver);
+    let of = |ssn: u16, data: Data<'static>| Data {
+        ssn: Ssn(ssn),
+        unordered: ssn == 1,
+        ..data
+    };
+    receiver.on_data(&of(0, fragment(1, true, false)));
+    receiver.on_data(&of(0, fragment(2, false, false)));
+    receiver.on_data(&of(1, fragment(5, false, true)));
+    receiver.on_data(&of(2, fragment(7, false, false)));
+    assert_eq!(receiver.buffered_bytes(), 4000);
+    assert!(forward(&mut receiver, 8, &[(0, 2)]));
+    assert_eq!(receiver.buffered_bytes(), 0);
+    assert_eq!(
+        (sack(&mut receiver), receiver.has_message()),
+        ((8, vec![], vec![]), false)
+    );
+    assert_eq!(a_rwnd(&mut receiver), full);
+    assert_eq!(receiver.on_data(&of(3, whole(9))), DataOutcome::New);
+    assert_eq!(drain(&mut receiver), [(0, 3)]);
+}
+
+#[test]
+fn the_rest_of_a_given_up_message_is_acknowledged_and_not_kept() {
+    let mut receiver = receiver(&gives_up());
+    receiver.on_data(&fragment(1, true, false));
+    // Above a gap: fragments of the same message.
+    receiver.on_data(&fragment(4, false, false));
+    assert!(forward(&mut receiver, 2, &[(0, 0)]));
+    assert_eq!(receiver.on_data(&fragment(3, false, false)), DataOutcome::New);
+    assert_eq!((sack(&mut receiver).0, receiver.buffered_bytes()), (4, 0));
+    assert_eq!(receiver.on_data(&fragment(5, false, true)), DataOutcome::New);
+    assert_eq!((sack(&mut receiver).0, receiver.buffered_bytes()), (5, 0));
+    assert_eq!(receiver.on_data(&fragment(6, true, false)), DataOutcome::New);
+    assert_eq!(
+        receiver.on_data(&Data {
+            ssn: Ssn(1),
+            ..fragment(7, true, true)
+        }),
+        DataOutcome::ProtocolViolation("message begins within another"),
+        "the rules hold again after it"
+    );
+}
+
+#[test]
+fn a_message_that_ends_after_the_new_tsn_may_still_arrive() {
+    let mut receiver = receiver(&gives_up());
+    receiver.on_data(&Data {
+        ssn: Ssn(1),
+        ..fragment(2, true, false)
+    });
+    receiver.on_data(&Data {
+        ssn: Ssn(1),
+        ..fragment(3, false, false)
+    });
+    assert!(forward(&mut receiver, 2, &[(0, 0)]));
+    receiver.on_data(&Data {
+        ssn: Ssn(1),
+        ..fragment(4, false, true)
+    });
+    assert_eq!((drain(&mut receiver), sack(&mut receiver).0), (vec![(0, 1)], 4));
+}
+
+#[test]
+fn a_message_that_is_read_in_parts_ends_without_its_end() {
+    let mut receiver = receiver(&ReceiverConfig {
+        recv_buffer: 3000,
+        ..gives_up()
+    });
+    for tsn in 1..=3 {
+        receiver.on_data(&fragment(tsn, tsn == 1, false));
+    }
+    let first = recv(&mut receiver).expect("the buffer is full");
+    assert!(first.begin && !first.end);
+    assert!(forward(&mut receiver, 5, &[(0, 0)]));
+    receiver.on_data(&Data {
+        ssn: Ssn(1),
+        ..whole(6)
+    });
+    let next = recv(&mut receiver).expect("a whole message");
+    assert!(next.begin && next.end && next.ssn == Ssn(1));
+}
+
+#[test]
+fn a_tsn_far_above_is_refused() {
+    let mut receiver = receiver(&gives_up());
+    let window = gives_up().max_tsn_window;
+    assert!(!forward(&mut receiver, window + 1, &[]));
+    assert_eq!(receiver.cumulative_tsn(), Tsn(0));
+    assert!(
+        forward(&mut receiver, window, &[(500, 7)]),
+        "an unknown stream is ignored"
+    );
+    assert_eq!(receiver.cumulative_tsn(), Tsn(window));
+}
+
+/// A message of a sender.
+#[derive(Clone, Debug)]
+struct Sent {
+    stream: u16,
+    ssn: u16,
+    unordered: bool,
+    first: u32,
+    count: u32,
+    given_up: bool,
+}
+
+impl Sent {
+    fn chunk(&self, at: u32) -> Data<'static> {
+        Data {
+            tsn: Tsn(self.first.wrapping_add(at)),
+            stream: self.stream,
+            ssn: Ssn(self.ssn),
+            unordered: self.unordered,
+            begin: at == 0,
+            end: at + 1 == self.count,
+            payload: Payload::Zeros(100),
+            ..whole(1)
+        }
+    }
+}
+
+/// Returns 40 messages on three streams, some of which are given up.
+fn any_messages(rng: &mut Rng, initial: u32) -> Vec<Sent> {
+    let (mut messages, mut next, mut ssns) = (Vec::new(), initial, [0_u16; 3]);
+    for _ in 0..40 {
+        let stream = rng.below(3) as u16;
+        let unordered = rng.chance(0.3);
+        let count = 1 + rng.below(4) as u32;
+        messages.push(Sent {
+            stream,
+            ssn: if unordered { 0 } else { ssns[usize::from(stream)] },
+            unordered,
+            first: next,
+            count,
+            given_up: rng.chance(0.3),
+        });
+        ssns[usize::from(stream)] += u16::from(!unordered);
+        next = next.wrapping_add(count);
+    }
+    messages
+}
+
+/// Returns chunks of the messages, by message and place, in any order. Chunks of given-up messages may arrive or not, the others arrive once
+/// or twice.
+fn any_arrivals(rng: &mut Rng, messages: &[Sent]) -> Vec<(usize, u32)> {
+    let mut arrivals: Vec<(usize, u32)> = Vec::new();
+    for (number, message) in messages.iter().enumerate() {
+        for at in 0..message.count {
+            let times = if message.given_up {
+                rng.below(2)
+            } else {
+                1 + rng.below(2)
+            };
+            arrivals.extend((0..times).map(|_| (number, at)));
+        }
+    }
+    for at in (1..arrivals.len()).rev() {
+        arrivals.swap(at, at.saturating_sub(rng.below(30) as usize));
+    }
+    arrivals
+}
+
+/// Returns the TSN of a FORWARD TSN, and the streams in it, if these chunks have arrived.
+fn advance(messages: &[Sent], initial: u32, arrived: &BTreeSet<(usize, u32)>) -> (u32, Vec<(u16, u16)>) {
+    let (mut last, mut skipped) = (initial.wrapping_sub(1), Vec::new());
+    for (number, message) in messages.iter().enumerate() {
+        for at in 0..message.count {
+            if !message.given_up && !arrived.contains(&(number, at)) {
+                return (last, skipped);
+            }
+            last = message.first.wrapping_add(at);
+        }
+        if message.given_up && !message.unordered {
+            skipped.retain(|(stream, _)| *stream != message.stream);
+            skipped.push((message.stream, message.ssn));
+        }
+    }
+    (last, skipped)
+}
+
+/// Any messages are sent in any order, some chunks twice, and FORWARD TSNs between them give up some. The reader gets every other message,
+/// once and in order, and nothing stays in the buffer.
+#[test]
+fn whatever_is_given_up_the_rest_arrives_and_nothing_stays() {
+    for seed in 0..400 {
+        let mut rng = Rng::stream(seed, "given up");
+        let initial = if seed % 2 == 0 { u32::MAX - 20 } else { 1 };
+        let config = ReceiverConfig {
+            gives_up: true,
+            ..ReceiverConfig::new(1 << 20, 10, 1500)
+        };
+        let mut receiver = Receiver::new(Tsn(initial), config.into());
+        let messages = any_messages(&mut rng, initial);
+        let mut arrived = BTreeSet::new();
+        let mut read = Vec::new();
+        for (number, at) in any_arrivals(&mut rng, &messages) {
+            let outcome = receiver.on_data(&messages[number].chunk(at));
+            assert!(
+                matches!(outcome, DataOutcome::New | DataOutcome::Duplicate),
+                "{seed}: {outcome:?} for {:?} {at}",
+                messages[number]
+            );
+            arrived.insert((number, at));
+            if rng.chance(0.2) {
+                let (last, skipped) = advance(&messages, initial, &arrived);
+                assert!(forward(&mut receiver, last, &skipped));
+            }
+            if rng.chance(0.3) {
+                read.extend(std::iter::from_fn(|| recv(&mut receiver)));
+            }
+        }
+        let (last, skipped) = advance(&messages, initial, &arrived);
+        assert!(forward(&mut receiver, last, &skipped));
+        read.extend(std::iter::from_fn(|| recv(&mut receiver)));
+        let end = messages.last().map(|last| last.first.wrapping_add(last.count - 1));
+        assert_eq!((Some(last), receiver.cumulative_tsn()), (end, Tsn(last)), "{seed}");
+        assert_eq!(receiver.buffered_bytes(), 0, "{seed}");
+        assert_eq!(a_rwnd(&mut receiver), 1 << 20, "{seed}");
+        assert_read(&read, &messages, seed);
+    }
+}
+
+/// Checks that the reader got all messages but the given-up ones, and the ordered ones in order.
+fn assert_read(read: &[Received], messages: &[Sent], seed: u64) {
+    for stream in 0..3 {
+        let of_stream = |unordered: bool| {
+            let all = read.iter();
+            all.filter(move |message| message.stream == stream && message.unordered == unordered)
+        };
+        let ordered: Vec<u16> = of_stream(false).map(|message| message.ssn.0).collect();
+        assert!(ordered.is_sorted_by(|a, b| a < b), "{seed}: {ordered:?}");
+        let wanted = |given_up: bool, unordered: bool| {
+            let all = messages
+                .iter()
+                .filter(move |m| m.stream == stream && m.unordered == unordered);
+            all.filter(move |m| !m.given_up || given_up)
+        };
+        for message in wanted(false, false) {
+            assert!(ordered.contains(&message.ssn), "{seed}: {message:?} {ordered:?}");
+        }
+        let (least, most) = (wanted(false, true).count(), wanted(true, true).count());
+        let got = of_stream(true).count();
+        assert!((least..=most).contains(&got), "{seed}: {got}");
+    }
+}

@@ -1,0 +1,183 @@
+//! Messages that are given up (RFC 3758, RFC 7496).
+//!
+//! A message is given up when a part of it would be sent or retransmitted although its limit is reached, or when a message with more
+//! priority needs its room. The peer is told by FORWARD TSN, once the chunks before are acknowledged. The loss of a chunk that is given up
+//! has counted as a loss before: congestion control and discriminators see no difference (RFC 3758 §3.5 F5).
+
+use whimbrel_control::{Seq, Time};
+use whimbrel_wire::{FORWARD_TSN_HEADER_LEN, Tsn};
+
+use super::Sending;
+use super::outgoing::Outgoing;
+use super::progress::Progress;
+use super::queue::Limit;
+use super::ring::GivenUp;
+use crate::PathId;
+use crate::context::Context;
+use crate::event::{Event, SendFailure, SendFailureCause};
+
+/// What the peer has been told of data that was given up.
+#[derive(Debug)]
+pub(crate) struct Forward {
+    /// The highest position of a FORWARD TSN that was sent.
+    to: Seq,
+    /// When it was sent.
+    sent_at: Time,
+}
+
+impl Sending {
+    /// Returns whether messages may be given up, or the peer has to be told.
+    #[inline]
+    pub(crate) fn may_give_up(&self) -> bool {
+        self.queue.has_limits() || self.outstanding.has_limits()
+    }
+
+    /// Gives up the messages that would be sent next, or retransmitted, and whose limit is reached.
+    pub(crate) fn give_up_due(&mut self, ctx: &mut Context<'_>) -> Progress {
+        while let Some(seq) = self.outstanding.next_to_give_up(ctx.now) {
+            self.give_up_sent(ctx.now, seq);
+        }
+        while self.queue.next_limit().is_reached(ctx.now, false) {
+            // What has been sent can be given up only if the peer can be told.
+            if self.queue.is_begun() && !self.agreed.gives_up {
+                break;
+            }
+            self.give_up_next(ctx.now);
+        }
+        if self.outstanding.has_limits() {
+            self.watch_forward(ctx.now);
+            self.forward(ctx.now);
+        }
+        if self.wants_space || self.wants_idle {
+            self.notify_user_of_progress();
+        }
+        self.progress()
+    }
+
+    /// Gives up messages until one of this length has room, if any give way to it: those with the largest number first, and of these, those
+    /// that have not been sent.
+    pub(in crate::send) fn make_room(&mut self, now: Time, len: usize, limit: Limit) {
+        while self.queue.next_limit().is_reached(now, false) && !self.queue.is_begun() {
+            self.give_up_next(now);
+        }
+        while !self.has_send_room(len) {
+            let sent = self.outstanding.gives_way(limit);
+            if let Some(message) = self.queue.drop_for(limit, sent.map_or(0, |(number, _)| number)) {
+                self.stats.messages_given_up_unsent += 1;
+                self.progress
+                    .tell(super::buffer::send_failure(&message, false, SendFailureCause::GivenUp));
+            } else if let Some((_, seq)) = sent {
+                self.give_up_sent(now, seq);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Gives up a message of which this chunk has been sent.
+    fn give_up_sent(&mut self, now: Time, seq: Seq) {
+        let Some(given_up) = self.outstanding.give_up(seq) else {
+            return;
+        };
+        if !given_up.is_whole {
+            // The rest is the first message in the queue.
+            if let Some((_, Some(last))) = self.queue.drop_next() {
+                let path = self.choice.sending();
+                self.outstanding.end_given_up(last, path, now);
+            }
+        }
+        self.tell_given_up(given_up);
+        for (index, path) in self.paths.numbered_mut() {
+            if self.outstanding.chunks_in_flight(index) == 0 {
+                path.stop_t3();
+                path.stop_timing();
+            }
+        }
+    }
+
+    /// Gives up the first message in the queue.
+    fn give_up_next(&mut self, now: Time) {
+        if self.queue.is_begun() {
+            // The chunks that were sent are the last ones in the ring.
+            let last = self.outstanding.next_seq().wrapping_sub(1);
+            if self.outstanding.position(last).is_some() && self.outstanding.data(last, false).is_some() {
+                self.give_up_sent(now, last);
+                return;
+            }
+        }
+        let Some((message, rest)) = self.queue.drop_next() else {
+            return;
+        };
+        if let Some(last) = rest {
+            // What was sent of it is acknowledged.
+            let path = self.choice.sending();
+            self.outstanding.end_given_up(last, path, now);
+        }
+        self.stats.messages_given_up_unsent += 1;
+        self.progress
+            .tell(super::buffer::send_failure(&message, false, SendFailureCause::GivenUp));
+    }
+
+    fn tell_given_up(&mut self, given_up: GivenUp) {
+        self.stats.messages_given_up_sent += 1;
+        self.progress.tell(Event::SendFailed(SendFailure {
+            stream: given_up.stream,
+            ppid: given_up.ppid,
+            context: given_up.context,
+            sent: true,
+            cause: SendFailureCause::GivenUp,
+        }));
+    }
+
+    /// Returns whether the peer has not acknowledged yet that data was given up.
+    pub(in crate::send) fn forward_waits(&mut self) -> bool {
+        self.outstanding.has_limits() && self.outstanding.forward_to() > self.outstanding.base()
+    }
+
+    /// Queues a FORWARD TSN if there is something new to tell, or if the last one has not been answered for a round-trip time (RFC 3758
+    /// §3.5 C3).
+    pub(in crate::send) fn forward(&mut self, now: Time) {
+        if !self.forward_waits() {
+            return;
+        }
+        let to = self.outstanding.forward_to();
+        let path = &self.paths[self.choice.sending()];
+        let round = path.rtt.srtt().unwrap_or(path.rtt.rto());
+        let is_old = |forward: &Forward| forward.to >= to && now.since(forward.sent_at) < round;
+        if !self.told.as_deref().is_some_and(is_old) {
+            self.tell_forward();
+        }
+    }
+
+    /// Queues a FORWARD TSN.
+    pub(in crate::send) fn tell_forward(&mut self) {
+        self.outgoing.push(self.choice.sending(), Outgoing::ForwardTsn);
+    }
+
+    /// A FORWARD TSN is put into a packet with this room. Returns its TSN, and appends its streams to the list. `None` if it is not needed
+    /// any more.
+    pub(crate) fn write_forward(&mut self, now: Time, index: PathId, room: usize, list: &mut Vec<u8>) -> Option<Tsn> {
+        if !self.forward_waits() {
+            return None;
+        }
+        let to = self.outstanding.forward_to();
+        let room = room.saturating_sub(FORWARD_TSN_HEADER_LEN);
+        let tsn = self.outstanding.write_forward(to, room, list);
+        self.told = Some(Box::new(Forward { to, sent_at: now }));
+        // RFC 3758 §3.5 C5
+        if !self.paths.iter().any(|path| path.t3_runs()) {
+            self.paths[index].start_t3(now);
+        }
+        Some(tsn)
+    }
+
+    /// Keeps a T3-rtx running until the peer has answered (RFC 3758 §3.5 C5).
+    pub(in crate::send) fn watch_forward(&mut self, now: Time) {
+        if !self.forward_waits() {
+            self.told = None;
+            self.outgoing.drop_forward();
+        } else if self.told.is_some() && !self.paths.iter().any(|path| path.t3_runs()) {
+            self.paths[self.choice.sending()].start_t3(now);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Messages that are given up, and the FORWARD TSN that tells the peer (RFC 3758 §3.5).
+
+use whimbrel_control::{Seq, Time};
+use whimbrel_wire::{SkippedStreams, Ssn, Tsn};
+
+use super::give_up::Limits;
+use super::outstanding::Outstanding;
+use super::slot::Fate;
+use crate::send::queue::{Fragment, Limit};
+
+/// A message that was given up, by the numbers of one of its chunks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GivenUp {
+    pub(crate) stream: u16,
+    pub(crate) ppid: u32,
+    pub(crate) context: u32,
+    /// Its last chunk has been sent.
+    pub(crate) is_whole: bool,
+}
+
+impl Outstanding {
+    /// Returns whether a message in the ring may be given up, or the peer has to be told about one.
+    #[inline]
+    pub(crate) fn has_limits(&self) -> bool {
+        self.limits.is_some()
+    }
+
+    /// Sets when the chunk that was pushed last is given up.
+    pub(crate) fn limit_last(&mut self, limit: Limit) {
+        let (base, len) = (self.base, self.slots.len());
+        let limits = self.limits.get_or_insert_with(|| {
+            Box::new(Limits {
+                chunks: std::iter::repeat_n(Limit::Never, len).collect(),
+                forward_to: base,
+            })
+        });
+        if let Some(last) = limits.chunks.back_mut() {
+            *last = limit;
+        }
+    }
+
+    fn limit(&self, seq: Seq) -> Limit {
+        let limits = self.limits.as_ref();
+        let place = seq.checked_sub(self.base).map_or(usize::MAX, |place| place as usize);
+        limits
+            .and_then(|limits| limits.chunks.get(place))
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// Returns whether a lost chunk is given up instead of being retransmitted now.
+    #[inline]
+    pub(crate) fn is_given_up_at(&self, seq: Seq, now: Time) -> bool {
+        self.has_limits() && self.limit(seq).is_reached(now, true)
+    }
+
+    /// Returns a lost chunk whose message is given up at this time, of those that are next to be retransmitted.
+    pub(crate) fn next_to_give_up(&mut self, now: Time) -> Option<Seq> {
+        (0..self.lost_queues()).find_map(|queue| {
+            let seq = self.first_lost_in(queue)?.seq;
+            self.is_given_up_at(seq, now).then_some(seq)
+        })
+    }
+
+    /// Returns a chunk of the message that gives way to one with this limit, and its number, if there is one.
+    pub(crate) fn gives_way(&self, limit: Limit) -> Option<(u16, Seq)> {
+        let limits = self.limits.as_ref()?;
+        let number = |known: &Limit| match known {
+            Limit::Priority(number) if known.gives_way_to(limit) => Some(*number),
+            _ => None,
+        };
+        let all = limits.chunks.iter().enumerate();
+        let (number, place) = all.filter_map(|(place, known)| Some((number(known)?, place))).max()?;
+        Some((number, self.base + place as Seq))
+    }
+
+    /// Gives up the message to which this chunk belongs. None of its chunks is outstanding any more, and none grows a window (RFC 3758
+    /// §3.5 A2, A3). The memory of their content is freed.
+    pub(crate) fn give_up(&mut self, seq: Seq) -> Option<GivenUp> {
+        let mut first = seq;
+        while !self.slot(first)?.fragment.begin && first > self.base {
+            first -= 1;
+        }
+        let chunk = &self.slot(seq)?.fragment;
+        let mut given_up = GivenUp {
+            stream: chunk.stream,
+            ppid: chunk.ppid,
+            context: chunk.context,
+            is_whole: false,
+        };
+        let mut next = first;
+        while let Some(slot) = self.slot(next) {
+            let (fate, path, is_last) = (slot.fate, slot.path, slot.fragment.end);
+            let place = (next - self.base) as usize;
+            if fate != Fate::Acked {
+                if let Some(sequences) = &mut self.sequences {
+                    sequences.on_acked(place, next, path, false);
+                }
+                self.take_out_of_flight(next, Fate::Acked);
+                if let Some(slot) = self.slot_mut(next) {
+                    // It was not delivered.
+                    slot.credited = true;
+                }
+                self.advance_earliest(path.into());
+            }
+            self.free(next);
+            if let Some(limits) = &mut self.limits
+                && let Some(limit) = limits.chunks.get_mut(place)
+            {
+                *limit = Limit::Reached;
+            }
+            next += 1;
+            if is_last {
+                given_up.is_whole = true;
+                break;
+            }
+        }
+        Some(given_up)
+    }
+
+    /// Ends a message of which a part was sent and the rest is given up, with a chunk that is never sent: its TSN ends the message.
+    pub(crate) fn end_given_up(&mut self, last: Fragment, path: crate::PathId, now: Time) {
+        let seq = self.push(last, path, now);
+        self.limit_last(Limit::Reached);
+        if let Some(sequences) = &mut self.sequences {
+            sequences.on_acked((seq - self.base) as usize, seq, path.0, false);
+        }
+        self.take_out_of_flight(seq, Fate::Acked);
+        if let Some(slot) = self.slot_mut(seq) {
+            slot.credited = true;
+        }
+        self.advance_earliest(path.0.into());
+    }
+
+    /// Returns the position below which the peer need not wait for anything: Advanced.Peer.Ack.Point, plus one (RFC 3758 §3.5 C1, C2).
+    pub(crate) fn forward_to(&mut self) -> Seq {
+        let base = self.base;
+        let Some(limits) = &mut self.limits else { return base };
+        let mut to = limits.forward_to.max(base);
+        while limits.chunks.get((to - base) as usize) == Some(&Limit::Reached) {
+            to += 1;
+        }
+        limits.forward_to = to;
+        to
+    }
+
+    /// Appends the streams whose messages below a position are given up, as many as have room (RFC 3758 §3.5 C4). Returns the TSN of the
+    /// FORWARD TSN; if not all streams have room, that of the last message before.
+    pub(crate) fn write_forward(&self, to: Seq, room: usize, list: &mut Vec<u8>) -> Tsn {
+        let mut streams: Vec<(u16, Ssn)> = Vec::new();
+        let mut last = to;
+        for seq in self.base..to {
+            let Some(fragment) = self.slot(seq).map(|slot| &slot.fragment) else {
+                break;
+            };
+            if fragment.unordered {
+                continue;
+            }
+            let has_room = 4 * (streams.len() + 1) <= room;
+            match streams.iter_mut().find(|(stream, _)| *stream == fragment.stream) {
+                Some((_, ssn)) => *ssn = fragment.ssn,
+                None if !has_room => {
+                    last = seq;
+                    break;
+                }
+                None => streams.push((fragment.stream, fragment.ssn)),
+            }
+        }
+        for (stream, ssn) in streams {
+            SkippedStreams::push(list, stream, ssn);
+        }
+        self.tsn(last.wrapping_sub(1))
+    }
+}

@@ -1,0 +1,411 @@
+//! Messages that are given up (RFC 3758, RFC 7496).
+
+use crate::support::{Fate, Host, Net};
+use whimbrel_control::multipath::Accounting;
+use whimbrel_control::multipath::distribution::DistributionSpec;
+use whimbrel_control::{Rng, Span};
+use whimbrel_proto::{
+    AssocId, AssociationConfig, AssociationStats, Event, Message, Reliability, SendError, SendFailureCause, State,
+};
+use whimbrel_wire::{Chunk, ChunkType, ForwardTsn, SkippedStreams};
+
+fn config() -> AssociationConfig {
+    AssociationConfig {
+        partial_reliability: true,
+        hb_interval: Span::ZERO,
+        ..AssociationConfig::default()
+    }
+}
+
+fn stats(net: &Net, id: AssocId) -> AssociationStats {
+    net.a.association(id).expect("established").stats()
+}
+
+fn message(number: u32, len: usize, reliability: Reliability) -> Message {
+    let mut content = vec![number as u8; len];
+    content.splice(0..len.min(4), number.to_be_bytes());
+    Message {
+        context: number,
+        reliability,
+        ..Message::new(0, content)
+    }
+}
+
+/// Returns the numbers of the messages that have arrived at B.
+fn arrived(net: &Net) -> Vec<u32> {
+    let number = |content: Vec<u8>| content[..4].try_into().map(u32::from_be_bytes).expect("four bytes");
+    net.contents(Host::B).into_iter().map(number).collect()
+}
+
+/// Returns the numbers of the messages that A was told of as given up, and whether a part had been sent.
+fn given_up(net: &Net) -> Vec<(u32, bool)> {
+    let failed = |event| match event {
+        Event::SendFailed(failure) => {
+            assert_eq!(failure.cause, SendFailureCause::GivenUp);
+            Some((failure.context, failure.sent))
+        }
+        _ => None,
+    };
+    net.events_of(Host::A).into_iter().filter_map(failed).collect()
+}
+
+/// Drops the packets with DATA that these numbers count, from 0.
+fn lose(net: &mut Net, which: &'static [usize]) {
+    let mut count = 0;
+    net.filter = Box::new(move |packet| {
+        if packet.from == Host::A && packet.has(ChunkType::DATA) {
+            count += 1;
+            if which.contains(&(count - 1)) {
+                return Fate::Drop;
+            }
+        }
+        Fate::Deliver
+    });
+}
+
+fn nothing_is_held(net: &mut Net, a: AssocId, b: AssocId) {
+    assert_eq!(net.a.association(a).expect("A").buffered_send(), 0);
+    let receiver = net.b.association(b).expect("B");
+    assert_eq!(receiver.buffered_receive(), 0);
+}
+
+#[test]
+fn rfc_3758_3_3_both_ends_must_support_it() {
+    for (own, other) in [(true, true), (true, false), (false, true)] {
+        let with = |wanted| AssociationConfig {
+            partial_reliability: wanted,
+            ..config()
+        };
+        let mut net = Net::with_config(1, &with(other), 7);
+        let a = net.connect(&with(own), 1);
+        net.run_for(Span::from_secs(1));
+        let b = net.only(Host::B);
+        let both = own && other;
+        assert_eq!(net.a.association(a).expect("A").uses_partial_reliability(), both);
+        assert_eq!(net.b.association(b).expect("B").uses_partial_reliability(), both);
+        lose(&mut net, &[0]);
+        net.send(Host::A, a, message(1, 500, Reliability::Retransmissions(0)));
+        net.send(Host::A, a, message(2, 500, Reliability::Full));
+        net.run_for(Span::from_secs(5));
+        // Without it the message is delivered.
+        assert_eq!(arrived(&net), if both { vec![2] } else { vec![1, 2] });
+        assert_eq!(net.count(Host::A, ChunkType::FORWARD_TSN) > 0, both);
+        nothing_is_held(&mut net, a, b);
+    }
+}
+
+#[test]
+fn rfc_3758_3_3_1_an_unnegotiated_forward_tsn_is_reported() {
+    let (mut net, _, _) = Net::established(1, &AssociationConfig::default());
+    let tsn = net.last(Host::A, ChunkType::INIT).init().initial_tsn;
+    let forward = Chunk::ForwardTsn(ForwardTsn {
+        new_cumulative_tsn: tsn,
+        skipped: SkippedStreams::from_wire_bytes(&[]),
+    });
+    let _ = net.as_peer(Host::B, &[forward]);
+    net.run_for(Span::from_secs(1));
+    assert_eq!(net.last(Host::B, ChunkType::ERROR).causes(), [6]);
+}
+
+#[test]
+fn rfc_7496_3_1_zero_retransmissions_give_up_at_the_first_loss() {
+    let (mut net, a, b) = Net::established(1, &config());
+    lose(&mut net, &[1]);
+    for number in 0..8 {
+        net.send(Host::A, a, message(number, 1400, Reliability::Retransmissions(0)));
+    }
+    net.run_for(Span::from_secs(5));
+    assert_eq!(arrived(&net), [0, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(given_up(&net), [(1, true)]);
+    let stats = stats(&net, a);
+    assert_eq!((stats.retransmissions, stats.messages_given_up_sent), (0, 1));
+    // The loss counts for congestion control (RFC 3758 §3.5 F5).
+    assert_eq!((stats.fast_retransmits, stats.recoveries), (1, 1));
+    assert_eq!(net.count(Host::A, ChunkType::FORWARD_TSN), 1);
+    nothing_is_held(&mut net, a, b);
+}
+
+#[test]
+fn rfc_7496_3_1_the_limit_counts_retransmissions() {
+    for limit in 0..4 {
+        let (mut net, a, b) = Net::established(1, &config());
+        // Only timeouts: one message, each transmission of which is lost.
+        net.filter = Box::new(|packet| {
+            let is_first = packet.has(ChunkType::DATA);
+            if packet.from == Host::A && is_first {
+                Fate::Drop
+            } else {
+                Fate::Deliver
+            }
+        });
+        net.send(Host::A, a, message(1, 100, Reliability::Retransmissions(limit)));
+        net.run_for(Span::from_secs(60));
+        assert_eq!(stats(&net, a).retransmissions, u64::from(limit));
+        assert_eq!(given_up(&net), [(1, true)]);
+        net.filter = Box::new(|_| Fate::Deliver);
+        net.send(Host::A, a, message(2, 100, Reliability::Full));
+        net.run_for(Span::from_secs(5));
+        assert_eq!(arrived(&net), [2]);
+        nothing_is_held(&mut net, a, b);
+    }
+}
+
+#[test]
+fn rfc_3758_4_1_old_messages_are_not_sent_after_an_outage() {
+    let (mut net, a, b) = Net::established(1, &config());
+    net.run_for(Span::from_secs(1));
+    let (from, to) = (net.now, net.now + Span::from_secs(3));
+    net.filter = Box::new(move |packet| {
+        let is_cut = packet.now >= from && packet.now < to;
+        if is_cut { Fate::Drop } else { Fate::Deliver }
+    });
+    for number in 0..100 {
+        net.send(
+            Host::A,
+            a,
+            message(number, 1000, Reliability::Lifetime(Span::from_millis(500))),
+        );
+        net.run_for(Span::from_millis(100));
+    }
+    net.run_for(Span::from_secs(5));
+    let arrived = arrived(&net);
+    // The outage and the wait for the timer cost what was sent in that time. What was queued is not sent late.
+    assert!(arrived.is_sorted() && arrived.contains(&99), "{arrived:?}");
+    let lost = given_up(&net);
+    assert_eq!(arrived.len() + lost.len(), 100);
+    assert!(
+        lost.iter().any(|&(_, sent)| sent) && lost.iter().any(|&(_, sent)| !sent),
+        "{lost:?}"
+    );
+    let stats = stats(&net, a);
+    assert_eq!(
+        (stats.messages_given_up_sent + stats.messages_given_up_unsent) as usize,
+        lost.len()
+    );
+    nothing_is_held(&mut net, a, b);
+}
+
+#[test]
+fn rfc_3758_3_5_a_message_that_is_sent_in_part_is_given_up_as_a_whole() {
+    for unordered in [false, true] {
+        let (mut net, a, b) = Net::established(1, &config());
+        lose(&mut net, &[2]);
+        // Larger than the window: a part of it is never sent.
+        let long = Message {
+            unordered,
+            ..message(1, 100_000, Reliability::Retransmissions(0))
+        };
+        net.send(Host::A, a, long);
+        net.send(Host::A, a, message(2, 3000, Reliability::Full));
+        net.run_for(Span::from_secs(10));
+        assert_eq!(arrived(&net), [2]);
+        assert_eq!(given_up(&net), [(1, true)]);
+        assert_eq!(net.state(Host::A, a), State::Established);
+        nothing_is_held(&mut net, a, b);
+        let sent = stats(&net, a).data_bytes_sent;
+        assert!(sent < 60_000, "{sent} bytes were sent");
+    }
+}
+
+#[test]
+fn rfc_3758_3_5_c5_a_lost_forward_tsn_is_repeated() {
+    let (mut net, a, b) = Net::established(1, &config());
+    let mut forwards = 0;
+    net.filter = Box::new(move |packet| {
+        let is_data = packet.from == Host::A && packet.has(ChunkType::DATA);
+        if packet.has(ChunkType::FORWARD_TSN) {
+            forwards += 1;
+        }
+        let drops = is_data || packet.has(ChunkType::FORWARD_TSN) && forwards <= 2;
+        if drops { Fate::Drop } else { Fate::Deliver }
+    });
+    net.send(Host::A, a, message(1, 100, Reliability::Retransmissions(0)));
+    net.run_for(Span::from_secs(30));
+    assert_eq!(net.count(Host::A, ChunkType::FORWARD_TSN), 3);
+    nothing_is_held(&mut net, a, b);
+    let now = net.now;
+    net.a.shutdown(now, a);
+    net.drain(Host::A);
+    net.run_for(Span::from_secs(5));
+    assert_eq!(net.a.associations().count(), 0, "nothing is left to be waited for");
+}
+
+#[test]
+fn rfc_7496_3_2_messages_with_priority_take_the_room_of_others() {
+    let config = AssociationConfig {
+        send_buffer: 10_000,
+        ..config()
+    };
+    let (mut net, a, b) = Net::established(1, &config);
+    net.filter = Box::new(|packet| {
+        if packet.from == Host::A {
+            Fate::Drop
+        } else {
+            Fate::Deliver
+        }
+    });
+    let send = |net: &mut Net, number, reliability| {
+        let now = net.now;
+        let sent = net.a.send(now, a, message(number, 2000, reliability));
+        net.drain(Host::A);
+        sent
+    };
+    for (number, priority) in [(1, 5), (2, 9), (3, 5), (4, 9), (5, 1)] {
+        assert!(send(&mut net, number, Reliability::Priority(priority)).is_ok());
+    }
+    // Not sent yet: the last one of the lowest priority goes first. Then those that were sent.
+    assert!(matches!(
+        send(&mut net, 6, Reliability::Priority(9)),
+        Err(SendError::Full(_))
+    ));
+    assert!(send(&mut net, 7, Reliability::Priority(3)).is_ok());
+    assert!(send(&mut net, 8, Reliability::Full).is_ok());
+    assert!(send(&mut net, 9, Reliability::Full).is_ok());
+    assert!(send(&mut net, 10, Reliability::Priority(1)).is_ok());
+    let order: Vec<u32> = given_up(&net).into_iter().map(|(number, _)| number).collect();
+    assert_eq!(order.len(), 4, "{order:?}");
+    assert!(order[..2].iter().all(|number| [2, 4].contains(number)), "{order:?}");
+    net.filter = Box::new(|_| Fate::Deliver);
+    net.run_for(Span::from_secs(60));
+    let all: Vec<u32> = (1..=10)
+        .filter(|number| *number != 6 && !order.contains(number))
+        .collect();
+    let mut arrived = arrived(&net);
+    arrived.sort_unstable();
+    assert_eq!(arrived, all);
+    nothing_is_held(&mut net, a, b);
+}
+
+#[test]
+fn an_unsent_message_that_is_given_up_leaves_no_hole_in_its_stream() {
+    let (mut net, a, b) = Net::established(1, &config());
+    net.filter = Box::new(|packet| {
+        if packet.from == Host::A {
+            Fate::Drop
+        } else {
+            Fate::Deliver
+        }
+    });
+    for number in 0..20 {
+        let reliability = match number % 2 {
+            0 => Reliability::Full,
+            _ => Reliability::Lifetime(Span::from_millis(100)),
+        };
+        net.send(Host::A, a, message(number, 1400, reliability));
+    }
+    net.run_for(Span::from_millis(500));
+    net.filter = Box::new(|_| Fate::Deliver);
+    net.run_for(Span::from_secs(30));
+    let arrived = arrived(&net);
+    assert!(
+        (0..20).step_by(2).all(|number| arrived.contains(&number)),
+        "{arrived:?}"
+    );
+    assert!(arrived.is_sorted());
+    assert!(stats(&net, a).messages_given_up_unsent > 0);
+    nothing_is_held(&mut net, a, b);
+}
+
+/// Returns any settings for this number of paths.
+fn any_config(rng: &mut Rng, paths: usize) -> AssociationConfig {
+    let several = [
+        DistributionSpec::by_name("lowest-rtt"),
+        DistributionSpec::by_name("redundant"),
+        None,
+    ];
+    let accounting = if paths > 1 {
+        Accounting::Path
+    } else {
+        Accounting::Association
+    };
+    AssociationConfig {
+        accounting: Some(accounting),
+        distribution: several[rng.below(3) as usize].clone().filter(|_| paths > 1),
+        hb_interval: Span::from_secs(5),
+        path_max_retrans: 20,
+        association_max_retrans: 60,
+        ..config()
+    }
+}
+
+fn any_message(rng: &mut Rng, number: u32) -> Message {
+    let reliability = match rng.below(4) {
+        0 => Reliability::Full,
+        1 => Reliability::Lifetime(Span::from_millis(rng.below(400))),
+        2 => Reliability::Retransmissions(rng.below(3) as u32),
+        _ => Reliability::Priority(rng.below(4) as u16),
+    };
+    let most = [100, 1500, 9000][rng.below(3) as usize];
+    let len = 4 + rng.below(most) as usize;
+    Message {
+        stream: rng.below(3) as u16,
+        unordered: rng.chance(0.3),
+        ..message(number, len, reliability)
+    }
+}
+
+/// Loses, delays and duplicates packets.
+fn disturb(net: &mut Net, seed: u64, loss: f64) {
+    let mut fates = Rng::stream(seed, "fates");
+    net.filter = Box::new(move |_| match fates.unit() {
+        chance if chance < loss => Fate::Drop,
+        chance if chance < loss + 0.1 => Fate::Delay(Span::from_millis(fates.below(80))),
+        chance if chance < loss + 0.12 => Fate::Duplicate,
+        _ => Fate::Deliver,
+    });
+}
+
+/// Any mixture of messages over one to three paths with losses: every reliable message arrives, once and in the order of its stream, those
+/// that were not told as given up too, and nothing is held at either end.
+#[test]
+fn whatever_is_given_up_the_rest_is_delivered() {
+    for seed in 0..300 {
+        let mut rng = Rng::stream(seed, "partial reliability");
+        let paths = 1 + rng.below(3) as usize;
+        let config = any_config(&mut rng, paths);
+        let mut net = Net::with_config(paths, &config, seed);
+        let a = net.connect(&config, paths);
+        net.run_for(Span::from_secs(1));
+        let b = net.only(Host::B);
+        disturb(&mut net, seed, 0.02 + 0.2 * rng.unit());
+        let (mut full, mut sent) = (Vec::new(), 0);
+        for number in 0..150_u32 {
+            let next = any_message(&mut rng, number);
+            let is_full = next.reliability == Reliability::Full;
+            let now = net.now;
+            if net.a.send(now, a, next).is_ok() {
+                sent += 1;
+                full.extend(is_full.then_some(number));
+            }
+            net.drain(Host::A);
+            net.run_for(Span::from_millis(rng.below(40)));
+        }
+        net.run_for(Span::from_secs(20));
+        net.filter = Box::new(|_| Fate::Deliver);
+        net.run_for(Span::from_secs(150));
+        assert_eq!(net.state(Host::A, a), State::Established, "{seed}");
+        for stream in 0..3 {
+            let of_stream = net.messages.get(&Host::B).into_iter().flatten();
+            let ordered: Vec<u32> = of_stream
+                .filter(|(of, unordered, _)| *of == stream && !unordered)
+                .map(|(_, _, content)| u32::from_be_bytes(content[..4].try_into().expect("four bytes")))
+                .collect();
+            assert!(ordered.is_sorted_by(|a, b| a < b), "{seed}: {ordered:?}");
+        }
+        let mut arrived = arrived(&net);
+        arrived.sort_unstable();
+        let count = arrived.len();
+        arrived.dedup();
+        assert_eq!(arrived.len(), count, "{seed}: twice");
+        let lost: Vec<u32> = given_up(&net).into_iter().map(|(number, _)| number).collect();
+        let absent: Vec<_> = full.iter().filter(|number| !arrived.contains(number)).collect();
+        assert!(
+            absent.is_empty(),
+            "{seed}: {absent:?} of {paths} paths, given up {lost:?}"
+        );
+        assert!(full.iter().all(|number| !lost.contains(number)), "{seed}");
+        let known = |number: &u32| arrived.contains(number) || lost.contains(number);
+        assert_eq!((0..150).filter(known).count(), sent, "{seed}: {arrived:?} {lost:?}");
+        nothing_is_held(&mut net, a, b);
+    }
+}
