@@ -105,9 +105,10 @@ impl Association {
     fn send_probe_or_wait(&mut self, ctx: &mut Context<'_>, sink: &mut dyn PacketSink) -> Option<(PathId, Ecn, usize)> {
         let may_send = self.state.may_send_data();
         if let Some(path) = self.sending.next_probe().filter(|_| may_send) {
+            let (source_port, destination_port) = self.ports();
             let header = CommonHeader {
-                source_port: self.ends.local_port,
-                destination_port: self.ends.peer_port,
+                source_port,
+                destination_port,
                 verification_tag: self.ends.peer_tag,
             };
             let wire_len = self.sending.send_probe(ctx, sink, header, path);

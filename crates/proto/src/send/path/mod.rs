@@ -567,7 +567,7 @@ impl Path {
     /// Returns whether a packet sent at this time may measure the round-trip time: no chunk is being measured, and none was since then.
     #[inline]
     pub(crate) fn may_sample(&self, sent: Time) -> bool {
-        self.timed.is_none() && sent >= self.sampled_at
+        self.timed_chunk().is_none() && sent >= self.sampled_at
     }
 
     #[inline]

@@ -216,7 +216,7 @@ impl Sending {
 
     /// A control chunk that was sent on the path has been answered.
     pub(crate) fn on_control_answered(&mut self, index: PathId) {
-        self.errors = 0;
+        self.clear_errors();
         self.paths[index].clear_errors();
     }
 
