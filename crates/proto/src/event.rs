@@ -2,7 +2,7 @@
 
 use whimbrel_control::Span;
 
-use crate::{PathId, PathState, TransportAddr};
+use crate::{Message, PathId, PathState, TransportAddr};
 
 /// A notification (RFC 9260 §11.2).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -110,6 +110,18 @@ pub struct SendFailure {
     pub sent: bool,
     /// The cause.
     pub cause: SendFailureCause,
+}
+
+impl SendFailure {
+    pub(crate) fn of(message: &Message, sent: bool, cause: SendFailureCause) -> Self {
+        SendFailure {
+            stream: message.stream,
+            ppid: message.ppid,
+            context: message.context,
+            sent,
+            cause,
+        }
+    }
 }
 
 /// The cause of a send failure.

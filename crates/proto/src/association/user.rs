@@ -32,8 +32,8 @@ impl Association {
         if len > limit {
             return Err(SendError::TooLong { len, limit });
         }
-        let progress = self.sending.enqueue(ctx.now, message).map_err(SendError::Full)?;
-        self.apply(ctx, progress);
+        let mut progress = self.sending.enqueue(ctx.now, message).map_err(SendError::Full)?;
+        self.user.events.extend(progress.take_news());
         self.user.stats.messages_sent += 1;
         self.timers.touch_autoclose(ctx.now);
         Ok(())

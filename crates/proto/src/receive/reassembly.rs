@@ -121,6 +121,39 @@ impl Receiver {
         };
     }
 
+    /// Drops a run that has not been delivered and does not wait for delivery.
+    pub(super) fn drop_run(&mut self, head: u32) {
+        let mut index = head;
+        while index != NONE {
+            let fragment = self.store.get(index);
+            let (tsn, len, next) = (Tsn(fragment.tsn), fragment.len() as u32, fragment.next);
+            if tsn.is_after(self.cumulative) {
+                self.map.forget_fragment(tsn);
+                self.window.beyond = self.window.beyond.saturating_sub(len);
+            }
+            self.store.remove(index);
+            index = next;
+        }
+    }
+
+    /// Acknowledges a fragment of a message that the sender has given up, and does not keep it.
+    pub(super) fn discard_rest(&mut self, data: &Data<'_>) -> DataOutcome {
+        self.sack.packet.new = true;
+        self.mark_received(data.tsn, Slot::new(NONE, data.begin, data.end));
+        match self.tail {
+            Tail::Discarded => self.tail = Tail::Skipped,
+            Tail::Held(tail) => {
+                let head = self.store.get(tail).other;
+                if !self.store.get(head).begin {
+                    self.drop_run(head);
+                    self.tail = Tail::Skipped;
+                }
+            }
+            _ => {}
+        }
+        DataOutcome::New
+    }
+
     /// Handles a message that has all its fragments: delivers it to the reader, or lets it wait for an earlier message
     /// of its stream.
     ///

@@ -3,12 +3,12 @@
 //! FORWARD TSN names a TSN up to which nothing is sent again. Messages that lack one of these TSNs are dropped, whatever of them has arrived.
 //! Messages that waited for them in their streams are delivered.
 
-use whimbrel_wire::{Data, ForwardTsn, Ssn, Tsn};
+use whimbrel_wire::{ForwardTsn, Ssn, Tsn};
 
+use super::Receiver;
 use super::components::Tail;
-use super::store::{self, NONE, Stage};
+use super::store::{NONE, Stage};
 use super::tsn_map::Slot;
-use super::{DataOutcome, Receiver};
 
 /// The largest distance between stream sequence numbers of which one is later (RFC 9260 §1.6).
 pub(super) const HALF: u16 = 1 << 15;
@@ -73,21 +73,6 @@ impl Receiver {
                 return;
             }
             tsn = run_end;
-        }
-    }
-
-    /// Drops a run that has not been delivered and does not wait for delivery.
-    fn drop_run(&mut self, head: u32) {
-        let mut index = head;
-        while index != NONE {
-            let fragment = self.store.get(index);
-            let (tsn, len, next) = (Tsn(fragment.tsn), fragment.len() as u32, fragment.next);
-            if tsn.is_after(self.cumulative) {
-                self.map.forget_fragment(tsn);
-                self.window.beyond = self.window.beyond.saturating_sub(len);
-            }
-            self.store.remove(index);
-            index = next;
         }
     }
 
@@ -157,24 +142,6 @@ impl Receiver {
                 self.tail = Tail::Skipped;
             }
         }
-    }
-
-    /// Acknowledges a fragment of a message that the sender has given up, and does not keep it.
-    pub(super) fn discard_rest(&mut self, data: &Data<'_>) -> DataOutcome {
-        self.sack.packet.new = true;
-        self.mark_received(data.tsn, Slot::new(store::NONE, data.begin, data.end));
-        match self.tail {
-            Tail::Discarded => self.tail = Tail::Skipped,
-            Tail::Held(tail) => {
-                let head = self.store.get(tail).other;
-                if !self.store.get(head).begin {
-                    self.drop_run(head);
-                    self.tail = Tail::Skipped;
-                }
-            }
-            _ => {}
-        }
-        DataOutcome::New
     }
 
     /// The sender gives up the ordered messages of a stream up to this one. Those that have arrived are delivered.

@@ -55,7 +55,7 @@ impl Sending {
             }));
         }
         self.queue
-            .clear(|message, sent| events.push(send_failure(message, sent, cause)));
+            .clear(|message, sent| events.push(Event::SendFailed(SendFailure::of(message, sent, cause))));
         self.outstanding = fresh_ring(initial_tsn, self.paths.len(), &self.config);
         events
     }
@@ -64,7 +64,11 @@ impl Sending {
     pub(crate) fn give_up_streams(&mut self, allowed: u16) -> Progress {
         let progress = &mut self.progress;
         self.queue.drop_streams(allowed, |message| {
-            progress.tell(send_failure(message, false, SendFailureCause::NoSuchStream));
+            progress.tell(Event::SendFailed(SendFailure::of(
+                message,
+                false,
+                SendFailureCause::NoSuchStream,
+            )));
         });
         self.notify_user_of_progress();
         self.progress()
@@ -162,14 +166,4 @@ impl Sending {
         self.buffer = self.config.send_buffer;
         self.latest_rtt = Span::ZERO;
     }
-}
-
-pub(in crate::send) fn send_failure(message: &Message, sent: bool, cause: SendFailureCause) -> Event {
-    Event::SendFailed(SendFailure {
-        stream: message.stream,
-        ppid: message.ppid,
-        context: message.context,
-        sent,
-        cause,
-    })
 }

@@ -270,6 +270,15 @@ impl Sending {
             });
     }
 
+    /// A chunk has been put in flight.
+    #[inline]
+    pub(in crate::send) fn stamp_chunk(&mut self, now: Time, seq: Seq, path: PathId, chunk_len: u64) {
+        if let Some(rates) = &mut self.rates {
+            let flight = self.outstanding.flight(path).saturating_sub(chunk_len);
+            rates.on_sent(now, seq, path, chunk_len, flight);
+        }
+    }
+
     /// Starts the timer of zero window probes if data waits, no data is in flight, and rwnd is too small (RFC 9260 §6.1
     /// A). Any cwnd allows a probe then.
     // [9260:6.1-3, 6.1-4, 6.1-5, 6.1-7]

@@ -8,6 +8,7 @@ use whimbrel_control::{Seq, Time};
 use whimbrel_wire::{FORWARD_TSN_HEADER_LEN, Tsn};
 
 use super::Sending;
+use super::forward::Forward;
 use super::outgoing::Outgoing;
 use super::progress::Progress;
 use super::queue::Limit;
@@ -15,15 +16,6 @@ use super::ring::GivenUp;
 use crate::PathId;
 use crate::context::Context;
 use crate::event::{Event, SendFailure, SendFailureCause};
-
-/// What the peer has been told of data that was given up.
-#[derive(Debug)]
-pub(crate) struct Forward {
-    /// The highest position of a FORWARD TSN that was sent.
-    to: Seq,
-    /// When it was sent.
-    sent_at: Time,
-}
 
 impl Sending {
     /// Returns whether messages may be given up, or the peer has to be told.
@@ -64,8 +56,11 @@ impl Sending {
             let sent = self.outstanding.gives_way(limit);
             if let Some(message) = self.queue.drop_for(limit, sent.map_or(0, |(number, _)| number)) {
                 self.stats.messages_given_up_unsent += 1;
-                self.progress
-                    .tell(super::buffer::send_failure(&message, false, SendFailureCause::GivenUp));
+                self.progress.tell(Event::SendFailed(SendFailure::of(
+                    &message,
+                    false,
+                    SendFailureCause::GivenUp,
+                )));
             } else if let Some((_, seq)) = sent {
                 self.give_up_sent(now, seq);
             } else {
@@ -114,8 +109,11 @@ impl Sending {
             self.outstanding.end_given_up(last, path, now);
         }
         self.stats.messages_given_up_unsent += 1;
-        self.progress
-            .tell(super::buffer::send_failure(&message, false, SendFailureCause::GivenUp));
+        self.progress.tell(Event::SendFailed(SendFailure::of(
+            &message,
+            false,
+            SendFailureCause::GivenUp,
+        )));
     }
 
     fn tell_given_up(&mut self, given_up: GivenUp) {
@@ -134,6 +132,10 @@ impl Sending {
         self.outstanding.has_limits() && self.outstanding.forward_to() > self.outstanding.base()
     }
 
+    fn told(&self) -> Option<&Forward> {
+        self.timers.as_ref()?.told.as_ref()
+    }
+
     /// Queues a FORWARD TSN if there is something new to tell, or if the last one has not been answered for a round-trip time (RFC 3758
     /// §3.5 C3).
     pub(in crate::send) fn forward(&mut self, now: Time) {
@@ -144,7 +146,7 @@ impl Sending {
         let path = &self.paths[self.choice.sending()];
         let round = path.rtt.srtt().unwrap_or(path.rtt.rto());
         let is_old = |forward: &Forward| forward.to >= to && now.since(forward.sent_at) < round;
-        if !self.told.as_deref().is_some_and(is_old) {
+        if !self.told().is_some_and(is_old) {
             self.tell_forward();
         }
     }
@@ -163,7 +165,7 @@ impl Sending {
         let to = self.outstanding.forward_to();
         let room = room.saturating_sub(FORWARD_TSN_HEADER_LEN);
         let tsn = self.outstanding.write_forward(to, room, list);
-        self.told = Some(Box::new(Forward { to, sent_at: now }));
+        self.timers().told = Some(Forward { to, sent_at: now });
         // RFC 3758 §3.5 C5
         if !self.paths.iter().any(|path| path.t3_runs()) {
             self.paths[index].start_t3(now);
@@ -174,9 +176,11 @@ impl Sending {
     /// Keeps a T3-rtx running until the peer has answered (RFC 3758 §3.5 C5).
     pub(in crate::send) fn watch_forward(&mut self, now: Time) {
         if !self.forward_waits() {
-            self.told = None;
+            if let Some(timers) = &mut self.timers {
+                timers.told = None;
+            }
             self.outgoing.drop_forward();
-        } else if self.told.is_some() && !self.paths.iter().any(|path| path.t3_runs()) {
+        } else if self.told().is_some() && !self.paths.iter().any(|path| path.t3_runs()) {
             self.paths[self.choice.sending()].start_t3(now);
         }
     }

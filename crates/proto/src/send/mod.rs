@@ -11,6 +11,7 @@ mod data;
 mod delivery_rates;
 mod echo;
 mod ecn;
+mod forward;
 mod give_up;
 mod multipath;
 mod outgoing;
@@ -54,7 +55,6 @@ use crate::config::Resolved;
 use crate::{AssocId, PathId, PathInfo};
 use choice::Choice;
 use delivery_rates::DeliveryRates;
-use give_up::Forward;
 use multipath::{PathPolicy, Spread};
 use path::{Path, Paths};
 use peer_window::PeerWindow;
@@ -89,7 +89,8 @@ pub(crate) struct Sending {
     errors: u32,
     /// Timeouts of data on all paths since data was acknowledged.
     timeouts_without_ack: u32,
-    timers: Timers,
+    /// Present only if one of them has been used.
+    timers: Option<Box<Timers>>,
     agreed: DataFeatures,
     /// Maximum user data of a DATA chunk, so that it fits on every path: AMDCS minus the chunk header (RFC 9260 §7.3).
     max_data: u16,
@@ -101,8 +102,6 @@ pub(crate) struct Sending {
     wants_idle: bool,
     /// The latest round-trip time measured on any path; zero: none.
     latest_rtt: Span,
-    /// Present while the peer has been told of given-up data and has not acknowledged that.
-    told: Option<Box<Forward>>,
     /// The timestamp of the packet being written, if it identifies the packet.
     identity: Option<NonZeroU64>,
     stats: Box<SendingStats>,
@@ -155,14 +154,13 @@ impl Sending {
             probing: None,
             errors: 0,
             timeouts_without_ack: 0,
-            timers: Timers::default(),
+            timers: None,
             agreed: DataFeatures::default(),
             max_data: 0,
             buffer: config.send_buffer,
             wants_space: false,
             wants_idle: false,
             latest_rtt: Span::ZERO,
-            told: None,
             identity: None,
             stats: Box::default(),
             progress: Progress::default(),
@@ -176,6 +174,18 @@ impl Sending {
     #[inline]
     pub(crate) fn id(&self) -> AssocId {
         self.id
+    }
+
+    /// Starts the measurement of rates, if any part uses them.
+    pub(in crate::send) fn start_rates(&mut self) {
+        let wanted = self.paths.iter().any(|path| path.control.needs().rate);
+        let base = self.outstanding.next_seq();
+        self.rates = wanted.then(|| Box::new(DeliveryRates::new(base, self.paths.len())));
+    }
+
+    /// Returns the timers of all paths together, to set one.
+    fn timers(&mut self) -> &mut Timers {
+        self.timers.get_or_insert_default()
     }
 
     /// Returns what the call has brought about.
@@ -226,7 +236,7 @@ impl Sending {
 
     /// Ends all timers and control chunks: the association has ended.
     pub(crate) fn stop(&mut self) {
-        self.timers = Timers::default();
+        self.timers = None;
         self.window.end_wait();
         self.policy = None;
         self.probing = None;
@@ -318,6 +328,7 @@ impl Sending {
             + self.policy.as_ref().map_or(0, |policy| policy.heap_bytes())
             + self.spread.as_ref().map_or(0, |spread| spread.heap_bytes())
             + self.probing_bytes()
+            + self.timers.as_ref().map_or(0, |timers| size_of_val(&**timers))
             + size_of::<SendingStats>()
     }
 

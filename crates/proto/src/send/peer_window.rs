@@ -12,14 +12,15 @@ pub(crate) struct PeerWindow {
     advertised: u32,
     /// The largest a_rwnd, for silly window avoidance (RFC 9260 §6.1 A).
     largest: u32,
-    probe: ZeroWindowProbe,
-    /// When a closed window is probed.
-    probe_at: Time,
+    /// Present once the window has been closed.
+    probe: Option<Box<ZeroWindowProbe>>,
 }
 
 /// Probing of a closed window.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct ZeroWindowProbe {
+    /// When it is probed next.
+    at: Time,
     /// Probes sent since the window closed.
     sent: u32,
     /// One chunk may be sent although the window is closed.
@@ -30,14 +31,25 @@ struct ZeroWindowProbe {
     answered: bool,
 }
 
+impl Default for ZeroWindowProbe {
+    fn default() -> Self {
+        ZeroWindowProbe {
+            at: NEVER,
+            sent: 0,
+            permitted: false,
+            in_flight: false,
+            answered: false,
+        }
+    }
+}
+
 impl PeerWindow {
     /// Returns the window that the peer has announced in the handshake.
     pub(crate) fn new(announced: u32) -> Self {
         PeerWindow {
             advertised: announced,
             largest: announced,
-            probe: ZeroWindowProbe::default(),
-            probe_at: NEVER,
+            probe: None,
         }
     }
 
@@ -63,7 +75,7 @@ impl PeerWindow {
     #[inline]
     pub(crate) fn takes(&self, len: usize, in_flight: u64) -> Option<usize> {
         let room = self.room(in_flight) as usize;
-        if len <= room || self.probe.permitted {
+        if len <= room || self.may_probe() {
             return Some(len);
         }
         let is_worth_it = room >= self.largest as usize / 2 && room > 0;
@@ -76,14 +88,16 @@ impl PeerWindow {
     pub(crate) fn advertise(&mut self, a_rwnd: u32, in_flight: u64) {
         self.advertised = a_rwnd;
         self.largest = self.largest.max(a_rwnd);
-        self.probe.answered = true;
+        let is_open = self.room(in_flight) > 0;
+        let Some(probe) = &mut self.probe else { return };
+        probe.answered = true;
         if in_flight == 0 {
-            self.probe.in_flight = false;
+            probe.in_flight = false;
         }
-        if self.room(in_flight) > 0 {
+        if is_open {
             // The window is open: a chunk sent as a probe is normal data, and so are the chunks sent after it.
-            self.probe.in_flight = false;
-            self.probe.sent = 0;
+            probe.in_flight = false;
+            probe.sent = 0;
         }
     }
 
@@ -95,27 +109,25 @@ impl PeerWindow {
     /// Returns whether a chunk may be sent into a closed window.
     #[inline]
     pub(crate) fn may_probe(&self) -> bool {
-        self.probe.permitted
+        self.probe.as_ref().is_some_and(|probe| probe.permitted)
     }
 
     /// Returns whether the data in flight is a probe of a closed window.
     #[inline]
     pub(crate) fn is_probed(&self) -> bool {
-        self.probe.in_flight
+        self.probe.as_ref().is_some_and(|probe| probe.in_flight)
     }
 
     /// New data of `len` bytes is about to be sent. Returns whether it is a probe.
     #[inline]
     pub(crate) fn on_new_data(&mut self, len: usize, in_flight: u64) -> bool {
         let room = self.room(in_flight) as usize;
-        let is_probe = core::mem::take(&mut self.probe.permitted) && len > room;
+        let Some(probe) = &mut self.probe else { return false };
+        let is_probe = core::mem::take(&mut probe.permitted) && len > room;
         if is_probe {
-            self.probe = ZeroWindowProbe {
-                sent: self.probe.sent + 1,
-                permitted: false,
-                in_flight: true,
-                answered: false,
-            };
+            probe.sent += 1;
+            probe.in_flight = true;
+            probe.answered = false;
         }
         is_probe
     }
@@ -123,33 +135,38 @@ impl PeerWindow {
     /// Data has timed out. Returns whether it was a probe to which the peer has responded: a peer may keep its window closed
     /// indefinitely, which is not congestion (RFC 9260 §6.1 A).
     pub(crate) fn on_timeout(&mut self) -> bool {
-        core::mem::take(&mut self.probe.answered) && self.probe.in_flight
+        let Some(probe) = &mut self.probe else { return false };
+        core::mem::take(&mut probe.answered) && probe.in_flight
     }
 
     /// Returns when a closed window is probed.
     #[inline]
     pub(crate) fn probe_at(&self) -> Time {
-        self.probe_at
+        self.probe.as_ref().map_or(NEVER, |probe| probe.at)
     }
 
     /// Starts the timer of the next probe, unless it runs or has expired. The wait doubles with each probe, up to `longest`.
     // [9260:6.1-3, 6.1-4, 6.1-5]
     pub(crate) fn wait(&mut self, now: Time, rto: Span, longest: Span) {
-        if self.probe_at == NEVER && !self.probe.permitted {
-            self.probe_at = now + (rto * (1 << self.probe.sent.min(16))).min(longest);
+        let probe = self.probe.get_or_insert_default();
+        if probe.at == NEVER && !probe.permitted {
+            probe.at = now + (rto * (1 << probe.sent.min(16))).min(longest);
         }
     }
 
     /// No probe is needed.
     #[inline]
     pub(crate) fn end_wait(&mut self) {
-        self.probe_at = NEVER;
+        if let Some(probe) = &mut self.probe {
+            probe.at = NEVER;
+        }
     }
 
     /// The timer of the probe has expired: one chunk may be sent.
     pub(crate) fn permit_probe(&mut self) {
-        self.probe_at = NEVER;
-        self.probe.permitted = true;
+        let probe = self.probe.get_or_insert_default();
+        probe.at = NEVER;
+        probe.permitted = true;
     }
 }
 

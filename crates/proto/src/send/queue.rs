@@ -145,12 +145,12 @@ struct Contents(VecDeque<Bytes>);
 pub(crate) struct SendQueue {
     waiting: VecDeque<Run>,
     /// Number of messages in them.
-    messages: usize,
+    messages: u32,
     /// None before the first message with content.
     contents: Option<Box<Contents>>,
     bytes: usize,
     /// Bytes of the first message already sent.
-    offset: usize,
+    offset: u32,
     /// The SSN of the first message, if a part of it has been sent.
     ssn: Ssn,
     /// Some messages in the queue may be given up.
@@ -166,7 +166,7 @@ impl SendQueue {
 
     /// Returns the number of messages waiting, including the one that is partly sent.
     pub(crate) fn len(&self) -> usize {
-        self.messages
+        self.messages as usize
     }
 
     /// Returns the stream of the next message, if the message is ordered and no part of it has been sent.
@@ -231,7 +231,7 @@ impl SendQueue {
         } else {
             first.zeros as usize
         };
-        Some(len - self.offset)
+        Some(len - self.offset as usize)
     }
 
     /// Cuts the next `len` bytes off the next message. `len` is at least 1 and at most [`SendQueue::next_len`].
@@ -253,7 +253,10 @@ impl SendQueue {
             Some(contents) if first.kind.has_content => MessagePayload::Bytes(if begin && end {
                 contents.0.pop_front()?
             } else {
-                let part = contents.0.front()?.slice(self.offset..self.offset + len);
+                let part = contents
+                    .0
+                    .front()?
+                    .slice(self.offset as usize..self.offset as usize + len);
                 if end {
                     contents.0.pop_front();
                 }
@@ -274,7 +277,7 @@ impl SendQueue {
             payload,
         };
         self.bytes -= len;
-        self.offset += len;
+        self.offset += len as u32;
         if end {
             self.messages -= 1;
             if first.count > 1 {

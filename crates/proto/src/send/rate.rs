@@ -1,29 +1,12 @@
 //! Delivery rates, for parts that use them (draft-cheng-iccrg-delivery-rate-estimation §3): a send stamp for each
-//! outstanding chunk. This file decides when they are measured; `delivery_rates.rs` measures.
+//! outstanding chunk. This file notes when data lacks; `delivery_rates.rs` measures.
 
-use whimbrel_control::{Seq, Time};
+use whimbrel_control::Time;
 
 use crate::PathId;
 use crate::send::Sending;
-use crate::send::delivery_rates::DeliveryRates;
 
 impl Sending {
-    /// Starts the measurement of rates, if any part uses them.
-    pub(in crate::send) fn start_rates(&mut self) {
-        let wanted = self.paths.iter().any(|path| path.control.needs().rate);
-        let base = self.outstanding.next_seq();
-        self.rates = wanted.then(|| Box::new(DeliveryRates::new(base, self.paths.len())));
-    }
-
-    /// A chunk has been put in flight.
-    #[inline]
-    pub(in crate::send) fn stamp_chunk(&mut self, now: Time, seq: Seq, path: PathId, chunk_len: u64) {
-        if let Some(rates) = &mut self.rates {
-            let flight = self.outstanding.flight(path).saturating_sub(chunk_len);
-            rates.on_sent(now, seq, path, chunk_len, flight);
-        }
-    }
-
     /// No data is available for sending.
     #[inline]
     pub(crate) fn note_app_limited(&mut self, now: Time) {
@@ -65,6 +48,7 @@ mod tests {
     use whimbrel_wire::{DuplicateTsns, GapBlocks, Sack, Tsn};
 
     use super::*;
+    use crate::send::delivery_rates::DeliveryRates;
     use crate::send::{Echo, Extent, testing};
 
     #[test]

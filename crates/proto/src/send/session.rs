@@ -2,7 +2,6 @@
 
 use super::Sending;
 use super::progress::Progress;
-use super::timers::Timers;
 use crate::context::Context;
 use crate::trace::{LossRule, TraceEvent, TraceKinds};
 use crate::{PathId, PathState};
@@ -57,10 +56,9 @@ impl Sending {
     pub(crate) fn reinitialize(&mut self) -> Progress {
         self.notify_user_of_progress();
         self.timeouts_without_ack = 0;
-        self.timers = Timers::default();
+        self.timers = None;
         self.outgoing.clear();
         self.spread = None;
-        self.told = None;
         let truth = self.truth().cloned();
         for path in self.paths.iter_mut() {
             path.reinitialize(&self.config, truth.as_ref());

@@ -2,6 +2,7 @@
 
 use whimbrel_control::Time;
 
+use super::forward::Forward;
 use crate::config::NEVER;
 
 /// Timers of all paths together.
@@ -13,6 +14,8 @@ pub(crate) struct Timers {
     pub(crate) probing: Time,
     /// The heartbeat timer shared by all paths, if there is one.
     pub(crate) heartbeat: Option<Box<SharedTimer>>,
+    /// A FORWARD TSN that the peer has not answered.
+    pub(crate) told: Option<Forward>,
 }
 
 /// A heartbeat timer that all paths share.
@@ -28,6 +31,7 @@ impl Default for Timers {
             policy: NEVER,
             probing: NEVER,
             heartbeat: None,
+            told: None,
         }
     }
 }

@@ -24,7 +24,9 @@ impl Sending {
         let policy = self.config.parts.path_policy.build_unless_default(&context);
         self.policy = policy.map(|policy| Box::new(PathPolicy::new(policy, self.paths.len())));
         self.probing = None;
-        (self.timers.policy, self.timers.probing) = (NEVER, NEVER);
+        if let Some(timers) = &mut self.timers {
+            (timers.policy, timers.probing) = (NEVER, NEVER);
+        }
         self.consult(ctx, |_, _| {});
     }
 
@@ -81,7 +83,7 @@ impl Sending {
     }
 
     pub(in crate::send) fn on_policy_timer(&mut self, ctx: &mut Context<'_>) {
-        self.timers.policy = NEVER;
+        self.timers().policy = NEVER;
         self.consult(ctx, |policy, paths| policy.on_timer(paths));
     }
 
@@ -106,7 +108,7 @@ impl Sending {
         while let Some((index, order)) = policy.policy.next_order() {
             self.obey(ctx.now, PathId::at(index), order);
         }
-        self.timers.policy = policy.policy.next_timer();
+        self.timers().policy = policy.policy.next_timer();
         self.policy = Some(policy);
         self.choose_sending_path(ctx);
     }

@@ -297,9 +297,10 @@ impl Sending {
     }
 
     fn renew_probe_timer(&mut self) {
-        self.timers.probing = self.probing.as_ref().map_or(NEVER, |probing| {
+        let next = self.probing.as_ref().map_or(NEVER, |probing| {
             probing.paths.iter().map(|probes| probes.timer).min().unwrap_or(NEVER)
         });
+        self.timers().probing = next;
     }
 }
 

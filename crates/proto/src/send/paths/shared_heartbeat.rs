@@ -19,7 +19,7 @@ impl Sending {
         let interval = self.config.hb_interval;
         if !interval.is_zero() {
             let rto = self.paths[index].rtt.rto();
-            self.timers.heartbeat = Some(Box::new(SharedTimer {
+            self.timers().heartbeat = Some(Box::new(SharedTimer {
                 due: ctx.now + period(interval, rto, ctx.random.next_u64()),
                 started: ctx.now,
             }));
@@ -33,7 +33,7 @@ impl Sending {
             .ids()
             .filter(|&index| self.paths[index].in_use())
             .min_by_key(|&index| self.paths[index].heartbeat.last_probe);
-        let (Some(timer), Some(index), true) = (self.timers.heartbeat.take(), idlest, may_send) else {
+        let (Some(timer), Some(index), true) = (self.timers().heartbeat.take(), idlest, may_send) else {
             return;
         };
         let heartbeat = &self.paths[index].heartbeat;

@@ -3,11 +3,13 @@
 use whimbrel_control::{CouplingLimits, LossSignal, Time, Verdict};
 
 use crate::PathId;
+use crate::config::NEVER;
 use crate::context::Context;
 use crate::send::Sending;
 use crate::send::path::Path;
 use crate::send::progress::{End, Progress};
 use crate::send::recovery::LostTogether;
+use crate::send::timers::Timers;
 use crate::trace::{LossRule, TimerKind, TraceEvent, TraceKinds};
 
 /// Consecutive timeouts of data, over all paths, after which an association ends although HEARTBEATs are answered; at least twice
@@ -17,7 +19,11 @@ const TIMEOUTS_WITHOUT_ACK: u32 = 20;
 impl Sending {
     /// Returns when the next timer expires.
     pub(crate) fn next_timeout(&self) -> Time {
-        let own = self.timers.next().min(self.window.probe_at());
+        let own = self
+            .timers
+            .as_ref()
+            .map_or(NEVER, |timers| timers.next())
+            .min(self.window.probe_at());
         self.paths.iter().fold(own, |next, path| next.min(path.next_timeout()))
     }
 
@@ -39,6 +45,10 @@ impl Sending {
         self.progress()
     }
 
+    fn is_due(&self, now: Time, timer: impl Fn(&Timers) -> Time) -> bool {
+        self.timers.as_ref().is_some_and(|timers| timer(timers) <= now)
+    }
+
     /// Handles the timers that belong to no path. `may_send`: the state of the association allows data.
     pub(crate) fn on_timers(&mut self, ctx: &mut Context<'_>, may_send: bool) -> Progress {
         if self.window.probe_at() <= ctx.now {
@@ -46,13 +56,15 @@ impl Sending {
             self.window.permit_probe();
             self.allow_burst();
         }
-        if self.timers.probing <= ctx.now {
+        if self.is_due(ctx.now, |timers| timers.probing) {
             self.on_probe_timer(ctx);
         }
-        if self.timers.heartbeat.as_ref().is_some_and(|timer| timer.due <= ctx.now) {
+        if self.is_due(ctx.now, |timers| {
+            timers.heartbeat.as_ref().map_or(NEVER, |timer| timer.due)
+        }) {
             self.on_shared_heartbeat_timer(ctx, may_send);
         }
-        if self.timers.policy <= ctx.now {
+        if self.is_due(ctx.now, |timers| timers.policy) {
             self.on_policy_timer(ctx);
         }
         self.progress()

@@ -1,0 +1,12 @@
+//! What the peer has been told of data that was given up.
+
+use whimbrel_control::{Seq, Time};
+
+/// What the peer has been told of data that was given up.
+#[derive(Debug)]
+pub(crate) struct Forward {
+    /// The highest position of a FORWARD TSN that was sent.
+    pub(crate) to: Seq,
+    /// When it was sent.
+    pub(crate) sent_at: Time,
+}
