@@ -39,7 +39,8 @@ pub struct AckSample {
     /// Smoothed round-trip time, if measured.
     pub srtt: Option<Span>,
     /// Round-trip time without queueing, if measured: the shortest one seen. If acknowledgements return on several paths, each has its own
-    /// shortest one, and this is their mean over the recent acknowledgements: rate times this is what the path holds. It may exceed `rtt`.
+    /// shortest one, and this is their mean over the recent acknowledgements. The delivery rate times it is what the path holds. It may
+    /// exceed `rtt`.
     pub min_rtt: Option<Span>,
     /// Bytes delivered on the path so far, including this acknowledgement.
     pub delivered: u64,

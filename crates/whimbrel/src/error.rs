@@ -1,4 +1,4 @@
-//! Errors, one type an operation.
+//! Errors: a type for each operation.
 
 use std::io;
 use std::net::SocketAddr;

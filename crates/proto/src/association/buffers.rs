@@ -1,5 +1,5 @@
-//! The buffers: their sizes, and news of room for the user; and their automatic tuning, with which they grow with the data delivered in a
-//! round-trip time, within the endpoint's memory for buffers.
+//! The receive buffer, which grows with the data delivered in a round-trip time, within the endpoint's memory for buffers; and the return of
+//! the memory of both buffers. `send/buffer.rs` is the send buffer.
 //!
 //! The receive buffer follows the rate at which the application reads (dynamic right-sizing, Fisk and Feng 2001). Data
 //! of one round-trip time is in flight, a loss holds back data of another one, and in slow start the sender doubles

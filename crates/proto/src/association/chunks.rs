@@ -56,7 +56,7 @@ impl Association {
     }
 
     /// Returns the path with this remote address.
-    pub(crate) fn path_of(&self, remote: TransportAddr) -> Option<PathId> {
+    pub(super) fn path_of(&self, remote: TransportAddr) -> Option<PathId> {
         self.sending
             .paths()
             .position(|path| path.remote() == remote && !path.is_removed())

@@ -166,7 +166,7 @@ impl Association {
         self.receiving.receiver = Some(self.new_receiver(scratch, agreement.peer_initial_tsn));
     }
 
-    /// Returns what was agreed on that concerns packets with data.
+    /// Returns what was agreed on that concerns packets with data, once all of it is known.
     fn data_features(&self, ecn: bool) -> DataFeatures {
         let stamping = self.agreed.stamping.as_deref();
         DataFeatures {

@@ -140,9 +140,6 @@ impl Association {
         nr_sack: &NrSack<'_>,
         from: PathId,
     ) -> Result<(), Discard> {
-        if !self.uses_nr_sack() {
-            return Err(Discard::Unexpected);
-        }
         let sack = &nr_sack.sack();
         let Some(base) = self.base_of(sack) else {
             return self.apply_sack(ctx, sack, from, Extent::Cut);

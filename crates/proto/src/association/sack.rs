@@ -1,4 +1,4 @@
-//! Processing of a received SACK (RFC 9260 §6.2.1, §6.3, §7.2).
+//! A received SACK: whether it may be applied, and what came with it. `send/acknowledge.rs` applies it (RFC 9260 §6.2.1).
 
 use whimbrel_wire::{DATA_HEADER_LEN, Sack, TIMESTAMP_LEN, Tsn};
 
@@ -11,7 +11,7 @@ use crate::send::Echo;
 use crate::send::{Extent, Taken};
 
 impl Association {
-    /// Processes a SACK chunk. Other forms of SACKs begin at `apply_sack`.
+    /// Processes a SACK chunk. Other forms of SACKs (`reports.rs`) are converted, and join at `apply_sack`.
     // [9260:6-5, 6-7]
     pub(super) fn on_sack(&mut self, ctx: &mut Context<'_>, sack: &Sack<'_>, from: PathId) -> Result<(), Discard> {
         let extent = self.extent_of(sack.gaps.len() + sack.duplicates.len());

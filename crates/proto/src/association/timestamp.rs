@@ -1,4 +1,5 @@
-//! Timestamps of an association: agreement, and their use as round-trip times. `stamping.rs` explains them.
+//! Timestamps of an association: agreement, sending and receipt. `stamping.rs` explains them; `send/acknowledge.rs` makes round-trip times of
+//! them.
 
 use whimbrel_control::Time;
 use whimbrel_wire::Timestamp;

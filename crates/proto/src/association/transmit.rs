@@ -33,6 +33,8 @@ impl Association {
         if self.sending.may_give_up() && self.state.may_send_data() {
             let progress = self.sending.give_up_due(ctx);
             self.apply(ctx, progress);
+            // What waited may have been the last data. Nothing is outstanding then, so no SACK would go on with a shutdown.
+            self.advance_shutdown(ctx);
         }
         let control = self.sending.next_control();
         let is_init = matches!(control, Some((_, Outgoing::Init { .. })));

@@ -1,4 +1,5 @@
-//! The sizes of buffers that grow, and the memory from which they grow. `buffers.rs` decides how large they are.
+//! The sizes of buffers that grow, and the memory from which they grow. `buffers.rs` and `send/buffer.rs` decide how large
+//! they are.
 
 use whimbrel_control::Time;
 

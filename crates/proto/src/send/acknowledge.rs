@@ -99,7 +99,7 @@ impl Sending {
         let acknowledged = self.outstanding.data_acked() - acked_before;
         self.stats.data_bytes_acked += acknowledged;
         self.progress.data_acked |= acknowledged > 0;
-        // Whatever a SACK acknowledges, it shows that the peer can be reached.
+        // Any chunk newly acknowledged shows that the peer can be reached, even one acknowledged again after it had been reneged.
         if newly_acked {
             // RFC 9260 §8.1
             self.errors = 0;
@@ -375,13 +375,7 @@ impl Sending {
     /// Returns the round-trip time that the timestamp before a SACK measures, if no chunk that was sent once measures
     /// it. The timestamp identifies the transmission, so retransmissions can be measured too (as in RFC 7323 §4 for
     /// TCP). At most one measurement per round trip.
-    pub(in crate::send) fn stamped_rtt(
-        &self,
-        now: Time,
-        index: PathId,
-        echo: &Echo<'_>,
-        ack: &PathAck,
-    ) -> Option<Span> {
+    fn stamped_rtt(&self, now: Time, index: PathId, echo: &Echo<'_>, ack: &PathAck) -> Option<Span> {
         let sent = echo.stamps?.sent;
         let path = &self.paths[index];
         // A SACK is sent on the path of the data that it acknowledges (RFC 9260 §6.4), unless configured otherwise.

@@ -1,8 +1,8 @@
 //! Sending to a peer: the paths and their windows, the messages that wait, the chunks that are outstanding, and what acknowledgements, timers
 //! and the parts of the scheme make of them.
 //!
-//! [`Sending`] knows nothing of the handshake, of changes of addresses, of authentication and of received data. What its calls bring about
-//! there is in the [`Progress`] that they return.
+//! [`Sending`] has no state of the handshake, of changes of addresses, of authentication and of received data. It is told what it needs of
+//! them (`session.rs`, `DataFeatures`). What its calls bring about there is in the [`Progress`] that they return.
 
 mod acknowledge;
 mod buffer;

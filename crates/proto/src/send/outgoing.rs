@@ -88,7 +88,7 @@ impl OutgoingQueue {
 
     /// Returns the position of the first chunk that may be sent now.
     #[inline]
-    pub(crate) fn next(&self, may_go: impl Fn(PathId, &Outgoing) -> bool) -> Option<usize> {
+    pub(in crate::send) fn next(&self, may_go: impl Fn(PathId, &Outgoing) -> bool) -> Option<usize> {
         // Fast path: the queue is mostly empty, and this is called for every packet.
         if self.waiting.is_empty() {
             return None;
@@ -97,13 +97,13 @@ impl OutgoingQueue {
     }
 
     /// Returns the chunk at this position, and its path.
-    pub(crate) fn get(&self, place: usize) -> Option<&(PathId, Outgoing)> {
+    pub(in crate::send) fn get(&self, place: usize) -> Option<&(PathId, Outgoing)> {
         self.waiting.get(place)
     }
 
     /// Removes the chunk at this position. After a chunk of the handshake, a HEARTBEAT or a HEARTBEAT ACK, an empty queue takes no memory: many
     /// associations are idle then. Other chunks may follow each other with every packet.
-    pub(crate) fn take(&mut self, place: usize) -> Option<Outgoing> {
+    pub(in crate::send) fn take(&mut self, place: usize) -> Option<Outgoing> {
         let (_, chunk) = self.waiting.remove(place)?;
         let idles = matches!(
             chunk,
@@ -120,7 +120,7 @@ impl OutgoingQueue {
     }
 
     /// Moves the chunks of a removed path to another path. Chunks that concern the removed path itself are dropped.
-    pub(crate) fn redirect(&mut self, from: PathId, to: PathId) {
+    pub(in crate::send) fn redirect(&mut self, from: PathId, to: PathId) {
         let is_of_path = |chunk: &Outgoing| {
             matches!(
                 chunk,
@@ -140,7 +140,7 @@ impl OutgoingQueue {
     }
 
     /// Removes a queued FORWARD TSN, because the peer knows.
-    pub(crate) fn drop_forward(&mut self) {
+    pub(in crate::send) fn drop_forward(&mut self) {
         self.waiting.retain(|(_, chunk)| *chunk != Outgoing::ForwardTsn);
     }
 
@@ -154,11 +154,11 @@ impl OutgoingQueue {
     }
 
     /// Releases unused memory.
-    pub(crate) fn release_memory(&mut self) {
+    pub(in crate::send) fn release_memory(&mut self) {
         self.waiting.shrink_to_fit();
     }
 
-    pub(crate) fn heap_bytes(&self) -> usize {
+    pub(in crate::send) fn heap_bytes(&self) -> usize {
         self.waiting.capacity() * size_of::<(PathId, Outgoing)>()
     }
 }

@@ -4,8 +4,8 @@ use whimbrel_control::{Span, Time};
 
 use crate::config::NEVER;
 
-/// The peer's receive window (rwnd). It is what the peer has advertised minus the data in flight, whatever the data is sent, lost or
-/// acknowledged by (RFC 9260 §6.2.1 B to D).
+/// The peer's receive window (rwnd). It is what the peer has advertised minus the data in flight, whether that data was sent, lost or
+/// acknowledged since (RFC 9260 §6.2.1 B to D).
 #[derive(Debug)]
 pub(crate) struct PeerWindow {
     /// What the peer advertised last (a_rwnd).

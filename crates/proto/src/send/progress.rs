@@ -7,7 +7,7 @@ use crate::event::{CloseReason, Event};
 #[derive(Debug, Default)]
 #[must_use]
 pub(crate) struct Progress {
-    /// News for the user about the paths, in order. Rare, and small while there are none.
+    /// News for the user about paths and messages, in order. Rare, and small while there are none.
     news: Option<Box<News>>,
     /// The send buffer has the room that the user waits for.
     pub(crate) has_space: bool,

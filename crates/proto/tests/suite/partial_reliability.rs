@@ -5,7 +5,8 @@ use whimbrel_control::multipath::Accounting;
 use whimbrel_control::multipath::distribution::DistributionSpec;
 use whimbrel_control::{Rng, Span};
 use whimbrel_proto::{
-    AssocId, AssociationConfig, AssociationStats, Event, Message, Reliability, SendError, SendFailureCause, State,
+    AssocId, AssociationConfig, AssociationStats, CloseReason, Event, Message, Reliability, SendError,
+    SendFailureCause, State,
 };
 use whimbrel_wire::{Chunk, ChunkType, ForwardTsn, SkippedStreams};
 
@@ -304,6 +305,37 @@ fn an_unsent_message_that_is_given_up_leaves_no_hole_in_its_stream() {
     assert!(arrived.is_sorted());
     assert!(stats(&net, a).messages_given_up_unsent > 0);
     nothing_is_held(&mut net, a, b);
+}
+
+/// The last message expires while the peer's window is closed and nothing is outstanding: no SACK follows.
+#[test]
+fn section_9_2_a_shutdown_goes_on_once_the_rest_is_given_up() {
+    let config = AssociationConfig {
+        recv_buffer: 5000,
+        ..config()
+    };
+    let (mut net, a, b) = Net::established(1, &config);
+    net.auto_read = false;
+    for number in 0..5 {
+        net.send(Host::A, a, message(number, 1000, Reliability::Full));
+    }
+    net.run_for(Span::from_secs(2));
+    assert_eq!(net.a.association(a).expect("A").buffered_send(), 0);
+    net.send(
+        Host::A,
+        a,
+        message(5, 1000, Reliability::Lifetime(Span::from_millis(100))),
+    );
+    let now = net.now;
+    net.a.shutdown(now, a);
+    net.drain(Host::A);
+    net.run_for(Span::from_secs(5));
+    assert_eq!(given_up(&net), [(5, false)]);
+    net.auto_read = true;
+    net.read(Host::B, b);
+    assert_eq!(arrived(&net), [0, 1, 2, 3, 4]);
+    assert_eq!(net.close_reason(Host::A), Some(CloseReason::Graceful));
+    assert_eq!(net.close_reason(Host::B), Some(CloseReason::Graceful));
 }
 
 /// Returns any settings for this number of paths.

@@ -279,7 +279,7 @@ impl Sending {
         }
     }
 
-    /// Ends the wait of a path whose local address the peer does not know. Returns that address.
+    /// Stops the heartbeat timer of a path. If the path waited as the peer does not know its local address, returns that address.
     pub(crate) fn end_wait(&mut self, index: PathId) -> Option<TransportAddr> {
         let path = &mut self.paths[index];
         path.heartbeat.timer = NEVER;

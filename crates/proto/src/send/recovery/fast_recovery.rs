@@ -123,7 +123,7 @@ impl Sending {
         let verdict = self.judge(index, loss, inherited);
         self.react(index, loss, verdict, has_reacted, limits);
         self.trace_verdicts(ctx, index, LossSignal::Gap, verdict, cwnd_before);
-        if self.agreed.ecn && verdict != Verdict::Transmission && !has_reacted {
+        if verdict != Verdict::Transmission && !has_reacted {
             self.note_reduction_by_loss(index);
         }
         if self.config.recovers {

@@ -1,4 +1,5 @@
-//! The outstanding chunks in a ring, and what a SACK says about them. Without time and without paths' states: `SackObserver` asks for both.
+//! The outstanding chunks in a ring, and what a SACK says about them. It knows neither the clock nor the states of paths:
+//! it asks a `SackObserver`.
 
 mod copies;
 mod give_up;

@@ -1,17 +1,17 @@
 //! Chunks sent and not yet cumulatively acknowledged: a ring indexed by `tsn - base`.
 //!
 //! The bytes in flight are updated when the state of a chunk changes, never by a scan of the ring. Inside, a chunk is identified by its
-//! [`Seq`], the 64-bit position in the order of first transmission. Only this file and the processing of SACKs handle wrap-around of TSNs.
+//! [`Seq`], the 64-bit position in the order of first transmission. Elsewhere only the processing of SACKs handles wrap-around of TSNs.
 //!
-//! The files of this folder share the ring. Without a file, the function is in this one.
+//! The files of this folder share the ring. Functions for which the table names no file are in this one.
 //!
 //! | field | written by |
 //! |---|---|
-//! | `slots`, `base` | `push`, `pop` (called by `process_sack.rs`); single slots by `process_sack.rs`, `lost.rs`, `process_copies.rs` |
+//! | `slots`, `base` | `push`, `pop` (called by `process_sack.rs`); single slots by `process_sack.rs`, `lost.rs`, `process_copies.rs`, `give_up_message.rs` |
 //! | `data_in_flight`; `bytes`, `chunks`, `earliest` of a path | `add_flight`, `remove_flight`, `advance_earliest`, `take_out_unreported`, `process_copies.rs` |
 //! | `data_held`; `held` of a path | `push`, `pop`, `free`; when a chunk changes its path: `lost.rs`, `process_copies.rs` |
 //! | `reported`, `scanned` | `process_sack.rs` |
-//! | `suspects` | `process_sack.rs`; `lost.rs` (a spurious timeout, accounting per path) |
+//! | `suspects` | `process_sack.rs`; `lost.rs` (a spurious timeout) |
 //! | `lost`, `resent` | `lost.rs`; `process_sack.rs` empties `resent` |
 //! | `acks` | `start_acks`, `process_sack.rs`, `process_paths.rs`, `process_copies.rs` |
 //! | `sequences`, `copies` | `path_sequence.rs`, `copies.rs`, called from all files |

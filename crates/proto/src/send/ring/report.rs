@@ -1,4 +1,4 @@
-//! What the processing of a SACK by the ring of outstanding chunks needs from the association, and what it reports.
+//! What the processing of a SACK by the ring of outstanding chunks needs from `Sending`, and what it reports.
 
 use whimbrel_control::{Seq, Span, Time};
 use whimbrel_wire::Tsn;
@@ -42,9 +42,9 @@ pub(crate) struct PathAck {
     pub(crate) newest: Seq,
     /// With accounting per path: the cumulative ack point of the path advanced.
     pub(crate) advanced: bool,
-    /// The window had been reduced for this window of data when the SACK arrived. Set by the association.
+    /// The window had been reduced for this window of data when the SACK arrived. Set by `acknowledge.rs`.
     pub(crate) was_reduced: bool,
-    /// cwnd was fully utilized before the SACK. Set by the association.
+    /// cwnd was fully utilized before the SACK. Set by `acknowledge.rs`.
     pub(crate) filled: bool,
 }
 
@@ -121,7 +121,7 @@ pub(crate) enum SackOutcome {
     },
 }
 
-/// Callbacks of the association for single chunks while a SACK is processed.
+/// Callbacks of `SackRecorder` for single chunks while a SACK is processed.
 pub(crate) trait SackObserver {
     /// Called when a chunk was acknowledged for the first time.
     fn acked(&mut self, seq: Seq, tsn: Tsn, path: u8, sent_at: Time, retransmitted: bool);
