@@ -32,8 +32,9 @@ impl Association {
         if len > limit {
             return Err(SendError::TooLong { len, limit });
         }
-        let mut progress = self.sending.enqueue(ctx.now, message).map_err(SendError::Full)?;
+        let (mut progress, queued) = self.sending.enqueue(ctx.now, message);
         self.user.events.extend(progress.take_news());
+        queued.map_err(SendError::Full)?;
         self.user.stats.messages_sent += 1;
         self.timers.touch_autoclose(ctx.now);
         Ok(())

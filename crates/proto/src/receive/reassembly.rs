@@ -139,6 +139,10 @@ impl Receiver {
     /// Acknowledges a fragment of a message that the sender has given up, and does not keep it.
     pub(super) fn discard_rest(&mut self, data: &Data<'_>) -> DataOutcome {
         self.sack.packet.new = true;
+        // What follows may have arrived before, with the end of the message.
+        if let Neighbour::Held(rest) = self.after(data.tsn) {
+            self.drop_run(rest);
+        }
         self.mark_received(data.tsn, Slot::new(NONE, data.begin, data.end));
         match self.tail {
             Tail::Discarded => self.tail = Tail::Skipped,
@@ -175,7 +179,7 @@ impl Receiver {
         if stream.expected == ssn {
             if self
                 .partial
-                .is_some_and(|partial| !partial.unordered && partial.stream == number)
+                .is_some_and(|partial| !partial.unordered && partial.stream == number && partial.ssn == ssn)
             {
                 return DataOutcome::ProtocolViolation("stream sequence number used twice");
             }

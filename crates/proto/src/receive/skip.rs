@@ -6,7 +6,7 @@
 use whimbrel_wire::{ForwardTsn, Ssn, Tsn};
 
 use super::Receiver;
-use super::components::Tail;
+use super::components::{Neighbour, Tail};
 use super::store::{NONE, Stage};
 use super::tsn_map::Slot;
 
@@ -29,6 +29,13 @@ impl Receiver {
         }
         self.sack.packet.new = true;
         self.drop_incomplete(last);
+        // What follows, unless it begins a message, belongs to one whose beginning is given up.
+        if self.has_gap()
+            && !self.is_beyond_gap(last)
+            && let Neighbour::Held(rest) = self.after(last)
+        {
+            self.drop_run(rest);
+        }
         self.move_to(last);
         for (stream, ssn) in forward.skipped.iter() {
             if stream < self.config.inbound_streams {

@@ -26,19 +26,19 @@ impl Sending {
     /// Queues a message.
     ///
     /// # Errors
-    /// Returns the message if the send buffer has no room for it. The user is told when it has.
-    pub(crate) fn enqueue(&mut self, now: Time, message: Message) -> Result<Progress, Message> {
+    /// Returns the message if the send buffer has no room for it. The user is told when it has. Messages may have been given up all the same.
+    pub(crate) fn enqueue(&mut self, now: Time, message: Message) -> (Progress, Result<(), Message>) {
         if !self.has_send_room(message.len()) && self.may_give_up() {
             self.make_room(now, message.len(), Limit::of(message.reliability, now));
         }
         if !self.has_send_room(message.len()) {
             self.wants_space = true;
-            return Err(message);
+            return (self.progress(), Err(message));
         }
         self.queue.push(message, now);
         self.wants_idle = true;
         self.allow_burst();
-        Ok(self.progress())
+        (self.progress(), Ok(()))
     }
 
     /// Gives up all messages that are not acknowledged (RFC 9260 §11.2.2). Later data starts with this TSN. Returns the notifications of the
@@ -77,7 +77,12 @@ impl Sending {
     /// Returns whether the send buffer has room for a message of `len` bytes. In the grown part of the buffer, messages
     /// and chunks are also charged for their overhead.
     pub(in crate::send) fn has_send_room(&self, len: usize) -> bool {
-        let held = self.buffered();
+        self.has_room_without(0, 0, len)
+    }
+
+    /// Returns whether the message would have room once these bytes, of this number of waiting messages, are gone.
+    pub(in crate::send) fn has_room_without(&self, bytes: usize, messages: usize, len: usize) -> bool {
+        let held = self.buffered().saturating_sub(bytes);
         if held + len <= self.config.send_buffer as usize {
             return true;
         }
@@ -87,7 +92,7 @@ impl Sending {
         if self.config.max_message.is_some() && is_long && held <= self.send_limit() {
             return true;
         }
-        let overhead = (self.queue.len() + self.outstanding.len()) * SEND_OVERHEAD;
+        let overhead = (self.queue.len() + self.outstanding.len()).saturating_sub(messages) * SEND_OVERHEAD;
         held + overhead + len <= self.send_limit()
     }
 

@@ -211,6 +211,8 @@ impl Sending {
         while self.may_add_chunk()
             && let Some(len) = self.next_new_len(packet.room)
             && let limit = self.queue.next_limit()
+            // RFC 3758 §4.1 TR3. `give_up_due` has looked at the first message only.
+            && (self.queue.is_begun() || !limit.is_reached(ctx.now, false))
             && let Some(fragment) = self.queue.take(len)
         {
             let is_probe = self.window.on_new_data(len, self.outstanding.data_in_flight());

@@ -41,8 +41,9 @@ impl DeliveryRates {
         };
         let stamp = rate.estimator.on_sent(now, bytes, flight);
         let place = seq.checked_sub(self.base).map_or(usize::MAX, |place| place as usize);
-        if place == self.stamps.len() {
-            self.stamps.push_back(stamp);
+        if place != usize::MAX && place >= self.stamps.len() {
+            // Positions between them are of chunks that are never sent: they end messages that were given up.
+            self.stamps.resize(place + 1, stamp);
         } else if let Some(known) = self.stamps.get_mut(place) {
             *known = stamp;
         }

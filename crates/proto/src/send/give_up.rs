@@ -30,8 +30,9 @@ impl Sending {
             self.give_up_sent(ctx.now, seq);
         }
         while self.queue.next_limit().is_reached(ctx.now, false) {
-            // What has been sent can be given up only if the peer can be told.
-            if self.queue.is_begun() && !self.agreed.gives_up {
+            // What has been sent can be given up only if the peer can be told, and only when the next part would be sent (RFC 3758 §4.1
+            // TR4). Until then T3-rtx watches what was sent: a short lifetime does not hide a dead path.
+            if self.queue.is_begun() && !(self.agreed.gives_up && self.any_window_open() && self.may_send_new()) {
                 break;
             }
             self.give_up_next(ctx.now);
@@ -51,6 +52,10 @@ impl Sending {
     pub(in crate::send) fn make_room(&mut self, now: Time, len: usize, limit: Limit) {
         while self.queue.next_limit().is_reached(now, false) && !self.queue.is_begun() {
             self.give_up_next(now);
+        }
+        let (bytes, messages) = self.queue.yields(limit);
+        if !self.has_room_without(bytes + self.outstanding.yields(limit), messages, len) {
+            return;
         }
         while !self.has_send_room(len) {
             let sent = self.outstanding.gives_way(limit);
@@ -83,6 +88,10 @@ impl Sending {
         }
         self.tell_given_up(given_up);
         for (index, path) in self.paths.numbered_mut() {
+            // No acknowledgement ends the measurement with a chunk that was given up.
+            if path.timed_chunk().is_some_and(|seq| self.outstanding.is_acked(seq)) {
+                path.stop_timing();
+            }
             if self.outstanding.chunks_in_flight(index) == 0 {
                 path.stop_t3();
                 path.stop_timing();
@@ -103,15 +112,18 @@ impl Sending {
         let Some((message, rest)) = self.queue.drop_next() else {
             return;
         };
+        let sent = rest.is_some();
         if let Some(last) = rest {
             // What was sent of it is acknowledged.
             let path = self.choice.sending();
             self.outstanding.end_given_up(last, path, now);
+            self.stats.messages_given_up_sent += 1;
+        } else {
+            self.stats.messages_given_up_unsent += 1;
         }
-        self.stats.messages_given_up_unsent += 1;
         self.progress.tell(Event::SendFailed(SendFailure::of(
             &message,
-            false,
+            sent,
             SendFailureCause::GivenUp,
         )));
     }
@@ -145,7 +157,9 @@ impl Sending {
         let to = self.outstanding.forward_to();
         let path = &self.paths[self.choice.sending()];
         let round = path.rtt.srtt().unwrap_or(path.rtt.rto());
-        let is_old = |forward: &Forward| forward.to >= to && now.since(forward.sent_at) < round;
+        let base = self.outstanding.base();
+        // If its list was cut, the peer's answer makes room for the rest.
+        let is_old = |forward: &Forward| forward.to >= to && forward.base == base && now.since(forward.sent_at) < round;
         if !self.told().is_some_and(is_old) {
             self.tell_forward();
         }
@@ -165,7 +179,8 @@ impl Sending {
         let to = self.outstanding.forward_to();
         let room = room.saturating_sub(FORWARD_TSN_HEADER_LEN);
         let tsn = self.outstanding.write_forward(to, room, list);
-        self.timers().told = Some(Forward { to, sent_at: now });
+        let base = self.outstanding.base();
+        self.timers().told = Some(Forward { to, base, sent_at: now });
         // RFC 3758 §3.5 C5
         if !self.paths.iter().any(|path| path.t3_runs()) {
             self.paths[index].start_t3(now);

@@ -383,6 +383,26 @@ impl SendQueue {
         Some(message)
     }
 
+    /// Returns how many bytes and messages would give way to a message with this limit, besides one of which a part has been sent.
+    pub(crate) fn yields(&self, limit: Limit) -> (usize, usize) {
+        let mut contents = self.contents.iter().flat_map(|contents| &contents.0);
+        let (mut bytes, mut messages) = (0, 0);
+        for (place, run) in self.waiting.iter().enumerate() {
+            let gives_way = run.kind.limit.gives_way_to(limit);
+            let kept = u32::from(place == 0 && self.is_begun());
+            let lens = (0..run.count).map(|_| match run.kind.has_content {
+                true => contents.next().map_or(0, Bytes::len),
+                false => run.zeros as usize,
+            });
+            let len: usize = lens.skip(kept as usize).sum();
+            if gives_way {
+                bytes += len;
+                messages += (run.count - kept) as usize;
+            }
+        }
+        (bytes, messages)
+    }
+
     /// Removes all messages, as the association restarted or ended. Calls `each` with each message, and whether a part
     /// of it was sent.
     pub(crate) fn clear(&mut self, mut each: impl FnMut(&Message, bool)) {

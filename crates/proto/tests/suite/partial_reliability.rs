@@ -1,5 +1,6 @@
 //! Messages that are given up (RFC 3758, RFC 7496).
 
+use crate::support::paths::{cut, path};
 use crate::support::{Fate, Host, Net};
 use whimbrel_control::multipath::Accounting;
 use whimbrel_control::multipath::distribution::DistributionSpec;
@@ -65,7 +66,9 @@ fn lose(net: &mut Net, which: &'static [usize]) {
 }
 
 fn nothing_is_held(net: &mut Net, a: AssocId, b: AssocId) {
-    assert_eq!(net.a.association(a).expect("A").buffered_send(), 0);
+    let sender = net.a.association(a).expect("A");
+    assert_eq!(sender.buffered_send(), 0);
+    assert!(sender.paths().all(|path| path.flight == 0));
     let receiver = net.b.association(b).expect("B");
     assert_eq!(receiver.buffered_receive(), 0);
 }
@@ -338,6 +341,134 @@ fn section_9_2_a_shutdown_goes_on_once_the_rest_is_given_up() {
     assert_eq!(net.close_reason(Host::B), Some(CloseReason::Graceful));
 }
 
+#[test]
+fn short_lifetimes_do_not_hide_a_dead_path() {
+    let config = AssociationConfig {
+        path_max_retrans: 2,
+        ..config()
+    };
+    let (mut net, a, _) = Net::established(2, &config);
+    net.run_for(Span::from_secs(5));
+    cut(&mut net, &[0]);
+    // Each message is longer than the window, and lives shorter than T3-rtx runs.
+    for number in 0..300 {
+        let frame = message(number, 20_000, Reliability::Lifetime(Span::from_millis(300)));
+        let now = net.now;
+        let _ = net.a.send(now, a, frame);
+        net.drain(Host::A);
+        net.run_for(Span::from_millis(100));
+    }
+    net.run_for(Span::from_secs(5));
+    let arrived = arrived(&net);
+    assert!(stats(&net, a).timeouts >= 3, "{:?}", stats(&net, a));
+    assert!(arrived.contains(&299), "the other path is used: {arrived:?}");
+}
+
+#[test]
+fn a_measured_chunk_that_is_given_up_does_not_end_the_measurements() {
+    let (mut net, a, _) = Net::established(1, &config());
+    net.run_for(Span::from_secs(1));
+    let (start, mut lost) = (net.now, false);
+    net.filter = Box::new(move |packet| {
+        let is_data = packet.from == Host::A && packet.has(ChunkType::DATA);
+        if is_data && packet.now.since(start) > Span::from_millis(300) && !std::mem::replace(&mut lost, true) {
+            return Fate::Drop;
+        }
+        let slow = packet.now.since(start) > Span::from_secs(2);
+        Fate::Delay(Span::from_millis(if slow { 250 } else { 100 }))
+    });
+    for number in 0..1000 {
+        net.send(Host::A, a, message(number, 500, Reliability::Retransmissions(0)));
+        net.run_for(Span::from_millis(10));
+    }
+    // One packet may hold several messages.
+    assert!((1..10).contains(&given_up(&net).len()));
+    let srtt = path(&net, a, 0).srtt.expect("measured");
+    assert!(srtt > Span::from_millis(400), "{srtt:?}");
+}
+
+#[test]
+fn a_failure_is_told_once_although_the_association_ends() {
+    let (mut net, a, _) = Net::established(1, &config());
+    net.filter = Box::new(|packet| {
+        let drops = packet.from == Host::A && (packet.has(ChunkType::DATA) || packet.has(ChunkType::FORWARD_TSN));
+        if drops { Fate::Drop } else { Fate::Deliver }
+    });
+    net.send(Host::A, a, message(1, 100, Reliability::Retransmissions(0)));
+    net.run_for(Span::from_secs(3));
+    assert_eq!(given_up(&net), [(1, true)]);
+    let now = net.now;
+    net.a.abort(now, a, "");
+    net.drain(Host::A);
+    // A second failure has another cause, which is checked there.
+    assert_eq!(given_up(&net), [(1, true)]);
+}
+
+#[test]
+fn a_message_whose_sent_part_is_acknowledged_counts_as_sent() {
+    let config = AssociationConfig {
+        recv_buffer: 5000,
+        ..config()
+    };
+    let (mut net, a, _) = Net::established(1, &config);
+    net.auto_read = false;
+    net.send(
+        Host::A,
+        a,
+        message(1, 9000, Reliability::Lifetime(Span::from_millis(500))),
+    );
+    net.run_for(Span::from_secs(20));
+    assert_eq!(given_up(&net), [(1, true)]);
+    let stats = stats(&net, a);
+    assert_eq!((stats.messages_given_up_sent, stats.messages_given_up_unsent), (1, 0));
+}
+
+#[test]
+fn rfc_3758_4_1_tr3_an_old_message_is_not_bundled() {
+    let mut net = Net::with_config(1, &config(), 7);
+    net.filter = Box::new(|_| Fate::Delay(Span::from_millis(100)));
+    let a = net.connect(&config(), 1);
+    for (number, reliability) in [
+        (1, Reliability::Full),
+        (2, Reliability::Lifetime(Span::from_millis(50))),
+        (3, Reliability::Full),
+    ] {
+        net.send(Host::A, a, message(number, 100, reliability));
+    }
+    net.run_for(Span::from_secs(5));
+    assert_eq!(arrived(&net), [1, 3]);
+    assert_eq!(given_up(&net), [(2, false)]);
+}
+
+#[test]
+fn no_message_is_given_up_for_one_that_has_no_room_all_the_same() {
+    let config = AssociationConfig {
+        send_buffer: 10_000,
+        ..config()
+    };
+    let (mut net, a, _) = Net::established(1, &config);
+    net.filter = Box::new(|_| Fate::Drop);
+    for (number, reliability) in [
+        (1, Reliability::Full),
+        (2, Reliability::Priority(9)),
+        (3, Reliability::Full),
+        (4, Reliability::Priority(7)),
+    ] {
+        net.send(Host::A, a, message(number, 2500, reliability));
+    }
+    let now = net.now;
+    for (len, has_room) in [(5001, false), (5000, true)] {
+        assert_eq!(given_up(&net).len(), 0);
+        let sent = net.a.send(now, a, message(5, len, Reliability::Full));
+        net.drain(Host::A);
+        assert_eq!(sent.is_ok(), has_room, "{len}");
+        let stats = stats(&net, a);
+        let lost = stats.messages_given_up_sent + stats.messages_given_up_unsent;
+        assert_eq!(lost, if has_room { 2 } else { 0 });
+    }
+    assert_eq!(given_up(&net).len(), 2);
+}
+
 /// Returns any settings for this number of paths.
 fn any_config(rng: &mut Rng, paths: usize) -> AssociationConfig {
     let several = [
@@ -353,6 +484,10 @@ fn any_config(rng: &mut Rng, paths: usize) -> AssociationConfig {
     AssociationConfig {
         accounting: Some(accounting),
         distribution: several[rng.below(3) as usize].clone().filter(|_| paths > 1),
+        // A message of 9000 bytes is read in parts at times.
+        recv_buffer: [100_000, 8000][rng.below(2) as usize],
+        // Without them, the sender guesses which copy has arrived.
+        timestamps: [None, Some(false)][rng.below(2) as usize],
         hb_interval: Span::from_secs(5),
         path_max_retrans: 20,
         association_max_retrans: 60,
@@ -401,7 +536,10 @@ fn whatever_is_given_up_the_rest_is_delivered() {
         let b = net.only(Host::B);
         disturb(&mut net, seed, 0.02 + 0.2 * rng.unit());
         let (mut full, mut sent) = (Vec::new(), 0);
+        let reads_slowly = config.recv_buffer < 50_000;
         for number in 0..150_u32 {
+            net.auto_read = !reads_slowly || number % 10 == 0;
+            net.read(Host::B, b);
             let next = any_message(&mut rng, number);
             let is_full = next.reliability == Reliability::Full;
             let now = net.now;
@@ -412,6 +550,8 @@ fn whatever_is_given_up_the_rest_is_delivered() {
             net.drain(Host::A);
             net.run_for(Span::from_millis(rng.below(40)));
         }
+        net.auto_read = true;
+        net.read(Host::B, b);
         net.run_for(Span::from_secs(20));
         net.filter = Box::new(|_| Fate::Deliver);
         net.run_for(Span::from_secs(150));

@@ -143,6 +143,58 @@ fn a_message_that_is_read_in_parts_ends_without_its_end() {
 }
 
 #[test]
+fn messages_are_given_up_behind_one_that_is_read_slowly() {
+    let mut receiver = receiver(&ReceiverConfig {
+        recv_buffer: 3000,
+        ..gives_up()
+    });
+    for tsn in 1..=3 {
+        receiver.on_data(&fragment(tsn, tsn == 1, false));
+    }
+    let first = recv(&mut receiver).expect("the buffer is full");
+    assert!(first.begin && !first.end);
+    // The window opens again.
+    let _ = sack(&mut receiver);
+    receiver.on_data(&fragment(4, false, true));
+    assert!(forward(&mut receiver, 5, &[(0, 1)]));
+    let after = |ssn, tsn| Data {
+        ssn: Ssn(ssn),
+        ..whole(tsn)
+    };
+    assert_eq!(receiver.on_data(&after(2, 6)), DataOutcome::New);
+    assert_eq!(receiver.on_data(&after(3, 7)), DataOutcome::New);
+    let rest = recv(&mut receiver).expect("the end");
+    assert!(rest.end && rest.ssn == Ssn(0));
+    assert_eq!(drain(&mut receiver), [(0, 2), (0, 3)]);
+}
+
+#[test]
+fn the_end_of_a_given_up_message_leaves_the_buffer_whichever_part_arrives_first() {
+    // Before the FORWARD TSN: the middle and the end of a message that begins below it.
+    let mut receiver = receiver(&gives_up());
+    let full = a_rwnd(&mut receiver);
+    receiver.on_data(&fragment(3, false, false));
+    receiver.on_data(&fragment(4, false, true));
+    assert!(forward(&mut receiver, 2, &[(0, 0)]));
+    assert_eq!((receiver.buffered_bytes(), a_rwnd(&mut receiver)), (0, full));
+    // After it: the end, then the middle.
+    receiver.on_data(&Data {
+        ssn: Ssn(1),
+        ..fragment(5, true, false)
+    });
+    assert!(forward(&mut receiver, 6, &[(0, 1)]));
+    for (tsn, ends) in [(8, false), (9, true), (7, false)] {
+        let rest = Data {
+            ssn: Ssn(1),
+            ..fragment(tsn, false, ends)
+        };
+        assert_eq!(receiver.on_data(&rest), DataOutcome::New);
+    }
+    assert_eq!((receiver.buffered_bytes(), a_rwnd(&mut receiver)), (0, full));
+    assert_eq!(sack(&mut receiver), (9, vec![], vec![]));
+}
+
+#[test]
 fn a_tsn_far_above_is_refused() {
     let mut receiver = receiver(&gives_up());
     let window = gives_up().max_tsn_window;

@@ -23,6 +23,10 @@ impl Limits {
         self.chunks.pop_front();
     }
 
+    pub(super) fn is_given_up(&self, place: usize) -> bool {
+        self.chunks.get(place) == Some(&Limit::Reached)
+    }
+
     /// The chunk at this place has been retransmitted.
     pub(super) fn on_retransmitted(&mut self, place: usize) {
         if let Some(Limit::Retransmissions(left)) = self.chunks.get_mut(place) {

@@ -69,9 +69,22 @@ impl Outstanding {
             Limit::Priority(number) if known.gives_way_to(limit) => Some(*number),
             _ => None,
         };
-        let all = limits.chunks.iter().enumerate();
-        let (number, place) = all.filter_map(|(place, known)| Some((number(known)?, place))).max()?;
+        // What the peer has is not worth giving up.
+        let all = limits.chunks.iter().zip(&self.slots).enumerate();
+        let (number, place) = all
+            .filter(|(_, (_, slot))| slot.fate != Fate::Acked)
+            .filter_map(|(place, (known, _))| Some((number(known)?, place)))
+            .max()?;
         Some((number, self.base + place as Seq))
+    }
+
+    /// Returns at most how many bytes give way to a message with this limit.
+    pub(crate) fn yields(&self, limit: Limit) -> usize {
+        let Some(limits) = &self.limits else { return 0 };
+        let all = limits.chunks.iter().zip(&self.slots);
+        all.filter(|(known, _)| known.gives_way_to(limit))
+            .map(|(_, slot)| slot.data_len() as usize)
+            .sum()
     }
 
     /// Gives up the message to which this chunk belongs. None of its chunks is outstanding any more, and none grows a window (RFC 3758
@@ -93,8 +106,9 @@ impl Outstanding {
             let (fate, path, is_last) = (slot.fate, slot.path, slot.fragment.end);
             let place = (next - self.base) as usize;
             if fate != Fate::Acked {
+                self.drop_copies(next);
                 if let Some(sequences) = &mut self.sequences {
-                    sequences.on_acked(place, next, path, false);
+                    sequences.on_given_up(place, path);
                 }
                 self.take_out_of_flight(next, Fate::Acked);
                 if let Some(slot) = self.slot_mut(next) {
@@ -123,7 +137,7 @@ impl Outstanding {
         let seq = self.push(last, path, now);
         self.limit_last(Limit::Reached);
         if let Some(sequences) = &mut self.sequences {
-            sequences.on_acked((seq - self.base) as usize, seq, path.0, false);
+            sequences.on_given_up((seq - self.base) as usize, path.0);
         }
         self.take_out_of_flight(seq, Fate::Acked);
         if let Some(slot) = self.slot_mut(seq) {

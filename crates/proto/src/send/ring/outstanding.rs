@@ -353,12 +353,13 @@ impl Outstanding {
         })
     }
 
-    /// Returns the last fragments of messages that are not cumulatively acknowledged.
+    /// Returns the last fragments of messages that are neither cumulatively acknowledged nor given up.
     pub(crate) fn last_fragments(&self) -> impl Iterator<Item = &Fragment> + '_ {
-        self.slots
-            .iter()
-            .map(|slot| &slot.fragment)
-            .filter(|fragment| fragment.end)
+        let is_given_up = |place| self.limits.as_ref().is_some_and(|limits| limits.is_given_up(place));
+        let slots = self.slots.iter().enumerate();
+        slots
+            .filter(move |(place, slot)| slot.fragment.end && !is_given_up(*place))
+            .map(|(_, slot)| &slot.fragment)
     }
 
     /// Returns whether a gap ack block acknowledges the highest outstanding chunk, or that of the path with accounting per path.

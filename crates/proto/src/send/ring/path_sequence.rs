@@ -304,6 +304,12 @@ impl PathSequences {
         }
     }
 
+    /// Notes that a chunk is given up: it is not outstanding, and reports nothing missing.
+    pub(super) fn on_given_up(&mut self, place: usize, path: u8) {
+        let psn = self.psns.get(place).copied().unwrap_or(NONE);
+        self.paths[usize::from(path)].mark(psn, ACKED | EARLIER);
+    }
+
     /// Notes that the first chunk leaves the ring.
     pub(super) fn on_passed(&mut self, path: u8) {
         if let Some(psn) = self.psns.pop_front() {

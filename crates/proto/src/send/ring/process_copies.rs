@@ -198,6 +198,37 @@ impl Outstanding {
         true
     }
 
+    /// The chunk is given up: nothing is expected of its other transmissions.
+    pub(super) fn drop_copies(&mut self, seq: Seq) {
+        for path in 0..self.paths() {
+            while self.drop_copy(path, seq) {}
+            let (Some(copies), Some(sequences)) = (&mut self.copies, &mut self.sequences) else {
+                return;
+            };
+            copies.paths[path].held.retain(|&(held, psn)| {
+                if held == seq {
+                    sequences.drop_copy(psn, path as u8);
+                }
+                held != seq
+            });
+        }
+    }
+
+    /// Takes a copy of the chunk on this path out of flight, if there is one.
+    fn drop_copy(&mut self, path: usize, seq: Seq) -> bool {
+        let (Some(copies), Some(sequences)) = (&mut self.copies, &mut self.sequences) else {
+            return false;
+        };
+        let psn = copies.paths[path].psns_of(seq).next();
+        let Some(copy) = psn.and_then(|psn| copies.take(path as u8, psn)) else {
+            return false;
+        };
+        sequences.drop_copy(copy.psn, path as u8);
+        self.remove_flight(path as u8, copy.bytes, 0);
+        self.advance_earliest(path);
+        true
+    }
+
     /// Processes the timestamps that a SACK returns.
     pub(super) fn on_echoes(&mut self, observer: &mut impl SackObserver) {
         if !self.is_by_echo() {

@@ -353,6 +353,10 @@ impl Net {
             // Complete messages may arrive between the parts of a message that is larger than the buffer.
             let key = (host, id, received.stream, received.unordered);
             let mut content = self.partial.remove(&key).unwrap_or_default();
+            if received.begin {
+                // The rest of the message before was given up.
+                content.clear();
+            }
             content.append(&mut part);
             if received.end {
                 *self.read_on.entry((host, id)).or_default() += 1;
