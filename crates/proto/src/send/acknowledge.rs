@@ -158,7 +158,7 @@ impl Sending {
             self.tune_send(ctx);
         }
         self.notify_user_of_progress();
-        Ok(Taken::Applied(self.progress()))
+        Ok(Taken::Applied(self.take_progress()))
     }
 
     // [9260:7.2.1-9]

@@ -33,12 +33,12 @@ impl Sending {
         }
         if !self.has_send_room(message.len()) {
             self.wants_space = true;
-            return (self.progress(), Err(message));
+            return (self.take_progress(), Err(message));
         }
         self.queue.push(message, now);
         self.wants_idle = true;
         self.allow_burst();
-        (self.progress(), Ok(()))
+        (self.take_progress(), Ok(()))
     }
 
     /// Gives up all messages that are not acknowledged (RFC 9260 §11.2.2). Later data starts with this TSN. Returns the notifications of the
@@ -71,7 +71,7 @@ impl Sending {
             )));
         });
         self.notify_user_of_progress();
-        self.progress()
+        self.take_progress()
     }
 
     /// Returns whether the send buffer has room for a message of `len` bytes. In the grown part of the buffer, messages
@@ -146,7 +146,7 @@ impl Sending {
             self.stats.data_bytes_freed_early += freed;
             self.notify_user_of_progress();
         }
-        self.progress()
+        self.take_progress()
     }
 
     /// Returns the bytes by which the buffer has grown.

@@ -44,7 +44,7 @@ impl Sending {
         if self.wants_space || self.wants_idle {
             self.notify_user_of_progress();
         }
-        self.progress()
+        self.take_progress()
     }
 
     /// Gives up messages until one of this length has room, if any give way to it: those with the largest number first, and of these, those

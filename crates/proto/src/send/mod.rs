@@ -190,7 +190,7 @@ impl Sending {
 
     /// Returns what the call has brought about.
     #[inline]
-    fn progress(&mut self) -> Progress {
+    fn take_progress(&mut self) -> Progress {
         core::mem::take(&mut self.progress)
     }
 

@@ -19,7 +19,7 @@ impl Sending {
         self.allow_burst();
         // For DATA chunks bundled with COOKIE ECHO.
         self.start_missing_t3(ctx.now);
-        self.progress()
+        self.take_progress()
     }
 
     /// The peer's answer ends the handshake: new data is sent on the primary path.
@@ -49,7 +49,7 @@ impl Sending {
     /// Selects the path for new data again.
     pub(crate) fn choose_path(&mut self, ctx: &mut Context<'_>) -> Progress {
         self.choose_sending_path(ctx);
-        self.progress()
+        self.take_progress()
     }
 
     /// The peer has lost its state: the paths and the error counters are as in a new association.
@@ -63,7 +63,7 @@ impl Sending {
         for path in self.paths.iter_mut() {
             path.reinitialize(&self.config, truth.as_ref());
         }
-        let progress = self.progress();
+        let progress = self.take_progress();
         // The user's wishes end with the association that it knew.
         (self.wants_space, self.wants_idle) = (false, false);
         progress

@@ -95,17 +95,14 @@ impl Sending {
         }
         let index = self.place_path(path)?;
         self.trace_path(ctx, index);
-        Some((index, self.progress()))
+        Some((index, self.take_progress()))
     }
 
     /// Gives a path an entry, and returns its number.
     fn place_path(&mut self, path: Path) -> Option<PathId> {
         let index = if self.paths.len() < MAX_PATHS {
             let index = self.paths.push(path);
-            self.outstanding.set_paths(self.paths.len());
-            if let Some(rates) = &mut self.rates {
-                rates.set_paths(self.paths.len());
-            }
+            self.count_paths();
             index
         } else {
             let is_free = |index: &PathId| self.paths[*index].is_removed() && !self.outstanding.remembers(*index);
@@ -123,6 +120,14 @@ impl Sending {
         self.limit_data();
         self.start_spread();
         Some(index)
+    }
+
+    /// Paths were added: what is kept for each of them has as many entries.
+    fn count_paths(&mut self) {
+        self.outstanding.set_paths(self.paths.len());
+        if let Some(rates) = &mut self.rates {
+            rates.set_paths(self.paths.len());
+        }
     }
 
     /// A new path has reused this entry: discards all state of the earlier path.
@@ -190,7 +195,7 @@ impl Sending {
             }
         }
         self.allow_burst();
-        self.progress()
+        self.take_progress()
     }
 
     /// Replaces the peer's addresses by those that it lists (RFC 9260 §5.1.2 C). Confirmed are the addresses that the
@@ -232,7 +237,7 @@ impl Sending {
         self.pair_every_local_address(locals);
         self.progress.renamed = true;
         self.limit_data();
-        self.outstanding.set_paths(self.paths.len());
+        self.count_paths();
         let confirmed = |path: &Path| path.is_confirmed();
         // The first address that the user specified stays the primary path if the peer lists it.
         let first = self.paths.position(confirmed);
@@ -240,7 +245,7 @@ impl Sending {
         self.choice.set_primary(first.unwrap_or(PathId(0)));
         let arrival = self.path_for(&meta).filter(|&index| self.paths[index].is_confirmed());
         self.choice.set_sending(arrival.unwrap_or(self.choice.primary()));
-        self.progress()
+        self.take_progress()
     }
 
     /// Adds the paths for `path_per_local_address`, once the peer's addresses are known. A path is confirmed if the
@@ -316,7 +321,7 @@ impl Sending {
         }
         self.progress.renamed = true;
         self.path_answered(ctx, index);
-        Some(self.progress())
+        Some(self.take_progress())
     }
 
     /// Returns the peer's addresses, and whether each is verified.
@@ -352,7 +357,7 @@ impl Sending {
     /// Removes a path. Data in flight on it is retransmitted on other paths, without a congestion reaction.
     pub(crate) fn retire_path(&mut self, ctx: &mut Context<'_>, index: PathId) -> Progress {
         self.remove_path(ctx, index);
-        self.progress()
+        self.take_progress()
     }
 
     fn remove_path(&mut self, ctx: &mut Context<'_>, index: PathId) {
@@ -409,7 +414,7 @@ impl Sending {
             }
         }
         self.allow_burst();
-        self.progress()
+        self.take_progress()
     }
 
     /// Records a new path in the trace.

@@ -250,7 +250,7 @@ impl Sending {
         if let Some(train) = train {
             self.inform_policy(ctx, index, train);
         }
-        Ok(self.progress())
+        Ok(self.take_progress())
     }
 
     /// Returns the length of a probe's packet in bytes with IP and UDP headers.

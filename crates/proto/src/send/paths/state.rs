@@ -204,14 +204,14 @@ impl Sending {
         } else {
             self.choose_sending_path(ctx);
         }
-        Some(self.progress())
+        Some(self.take_progress())
     }
 
     /// The timer of a control chunk that was sent on the path has expired (RFC 9260 §8.1, §8.2; RFC 5061 §5.1.1).
     pub(crate) fn on_control_timeout(&mut self, ctx: &mut Context<'_>, index: PathId) -> Progress {
         self.paths[index].rtt.back_off();
         self.count_path_error(ctx, index, true);
-        self.progress()
+        self.take_progress()
     }
 
     /// A control chunk that was sent on the path has been answered.
@@ -223,7 +223,7 @@ impl Sending {
     /// The path has responded to a packet that another part has sent.
     pub(crate) fn on_answer(&mut self, ctx: &mut Context<'_>, index: PathId) -> Progress {
         self.path_answered(ctx, index);
-        self.progress()
+        self.take_progress()
     }
 
     /// A HEARTBEAT is put into a packet. Returns whether nothing may follow it there.
@@ -277,7 +277,7 @@ impl Sending {
         if unanswered {
             self.on_heartbeat_unanswered(ctx, index);
             if self.progress.end.is_some() {
-                return (false, self.progress());
+                return (false, self.take_progress());
             }
         }
         let random = ctx.random.next_u64();
@@ -302,7 +302,7 @@ impl Sending {
             let idle_since = self.paths[index].heartbeat.last_probe;
             self.paths[index].heartbeat.timer = self.next_heartbeat(index, idle_since, random);
         }
-        (is_idle, self.progress())
+        (is_idle, self.take_progress())
     }
 
     /// Returns when the next heartbeat of a path is due that is idle since `from`; never if heartbeats are off.
@@ -443,7 +443,7 @@ impl Sending {
             }
         }
         self.allow_burst();
-        Ok(self.progress())
+        Ok(self.take_progress())
     }
 }
 

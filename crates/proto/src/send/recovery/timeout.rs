@@ -42,7 +42,7 @@ impl Sending {
         if self.paths[index].tail_probe() <= ctx.now {
             self.on_tail_probe(ctx, index);
         }
-        self.progress()
+        self.take_progress()
     }
 
     fn is_due(&self, now: Time, timer: impl Fn(&Timers) -> Time) -> bool {
@@ -67,7 +67,7 @@ impl Sending {
         if self.is_due(ctx.now, |timers| timers.policy) {
             self.on_policy_timer(ctx);
         }
-        self.progress()
+        self.take_progress()
     }
 
     pub(in crate::send) fn trace_timer(&self, ctx: &mut Context<'_>, timer: TimerKind, path: Option<PathId>) {
