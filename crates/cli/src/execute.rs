@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
-use whimbrel_lab::{Estimate, FolderLock, Manifest, Options, Outcome as LabOutcome, Part, Results, Run, Status, View};
+use whimbrel_lab::{Estimate, FolderLock, Manifest, Options, Part, Results, Run, RunEnd, Status, View};
 use whimbrel_scenario::{Scenario, visible};
 
 use crate::interrupt::listen;
@@ -133,17 +133,17 @@ pub(crate) fn execute_and(
         part,
         ..Options::new(&interrupted)
     };
-    let mut teller = Reporter::new(common.quiet);
+    let mut reporter = Reporter::new(common.quiet);
     let mut runs = Vec::with_capacity(scenario.runs());
-    let outcome = whimbrel_lab::run(scenario, &options, &mut teller, &mut |run| {
+    let outcome = whimbrel_lab::run(scenario, &options, &mut reporter, &mut |run| {
         if let Some(results) = &mut results {
             results.add(&run)?;
         }
         runs.push(run);
         Ok(())
     });
-    teller.finish();
-    let manifest = give_out(&runs, results, &outcome, common, print)?;
+    reporter.finish();
+    let manifest = finish(&runs, results, &outcome, common, print)?;
     conclude(part.count(scenario.runs()), &runs, folder, &outcome)?;
     Ok(Executed { runs, manifest })
 }
@@ -210,16 +210,16 @@ fn bytes(n: u64) -> String {
 }
 
 /// Completes the files and prints the summary of all runs.
-fn give_out(
+fn finish(
     runs: &[Run],
     results: Option<Results>,
-    outcome: &LabOutcome,
+    outcome: &RunEnd,
     common: &Common,
     print: &dyn Fn(&[Run]) -> Outcome,
 ) -> Outcome<Option<Manifest>> {
     let status = match outcome {
-        LabOutcome { error: Some(_), .. } => Status::Failed,
-        LabOutcome { interrupted: true, .. } => Status::Interrupted,
+        RunEnd { error: Some(_), .. } => Status::Failed,
+        RunEnd { interrupted: true, .. } => Status::Interrupted,
         _ => Status::Complete,
     };
     let written = results.map(|results| results.finish(status)).transpose();
@@ -240,7 +240,7 @@ fn give_out(
 }
 
 /// Returns the outcome of runs of which not all are complete.
-fn conclude(all: usize, runs: &[Run], folder: Option<&Path>, outcome: &LabOutcome) -> Outcome {
+fn conclude(all: usize, runs: &[Run], folder: Option<&Path>, outcome: &RunEnd) -> Outcome {
     let kept = match folder {
         Some(folder) if !runs.is_empty() => format!("; their results are in {}", folder.display()),
         _ => String::new(),

@@ -138,7 +138,7 @@ impl<'o, G: Gate> Emulator<'o, G> {
             }
             self.take_in(woken, read_until)?;
             read_until = woken;
-            self.give_out(woken);
+            self.process_due(woken);
             self.wait(woken)?;
         }
         let elapsed = elapsed(Time::ZERO, self.clock.now());
@@ -169,7 +169,7 @@ impl<'o, G: Gate> Emulator<'o, G> {
     }
 
     /// Processes all due events, and sends the packets that have arrived.
-    fn give_out(&mut self, now: Time) {
+    fn process_due(&mut self, now: Time) {
         let Some(epoch) = self.epoch else { return };
         let route_changes = self.world.route_changes();
         self.world.advance_with(Time::ZERO + now.since(epoch), self.observer);

@@ -32,7 +32,7 @@ pub use output::{Input, Manifest, ManifestScenario, Results, Status, inputs};
 pub use report::{PointReport, Summaries, View, ViewError, json, summarise, tables};
 pub use rows::{Field, Rows};
 pub use run::{FlowRun, LinkRun, Run};
-pub use runner::{Options, Outcome, Part, Progress, RunError, run};
+pub use runner::{Options, Part, Progress, RunEnd, RunError, run};
 pub use stats::{Summary, jain_index};
 pub use stored::{Journal, StoredRuns, load_runs, open_folder};
 pub use study::{

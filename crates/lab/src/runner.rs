@@ -142,7 +142,7 @@ fn hint(error: &ConfigError) -> String {
 
 /// The result of [`run`].
 #[derive(Debug)]
-pub struct Outcome {
+pub struct RunEnd {
     /// Whether it was interrupted before all runs were done.
     pub interrupted: bool,
     /// The error that ended it early.
@@ -170,7 +170,7 @@ pub fn run(
     options: &Options<'_>,
     progress: &mut dyn Progress,
     finished: &mut dyn FnMut(Run) -> Result<(), RunError>,
-) -> Outcome {
+) -> RunEnd {
     let mut jobs = jobs_of(scenario, options);
     let mut collect = Collect::new(&jobs, options.earlier, finished);
     jobs.retain(|job| !collect.early.contains_key(&job.number));
@@ -181,7 +181,7 @@ pub fn run(
     let journal = match journal {
         Ok(journal) => journal,
         Err(error) => {
-            return Outcome {
+            return RunEnd {
                 interrupted: false,
                 error: Some(error),
             };
@@ -202,7 +202,7 @@ pub fn run(
         plan: &plan,
         collect,
         journal,
-        outcome: Outcome {
+        outcome: RunEnd {
             interrupted: false,
             error: None,
         },
@@ -255,7 +255,7 @@ struct Supervisor<'r> {
     plan: &'r Plan<'r>,
     collect: Collect<'r>,
     journal: Option<Journal>,
-    outcome: Outcome,
+    outcome: RunEnd,
 }
 
 impl Supervisor<'_> {

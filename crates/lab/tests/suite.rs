@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use whimbrel_lab::{Options, Outcome, Part, Progress, Results, Run, RunError, Status, summarise};
+use whimbrel_lab::{Options, Part, Progress, Results, Run, RunEnd, RunError, Status, summarise};
 use whimbrel_scenario::Scenario;
 use whimbrel_wire::{Checksum, PacketView};
 
@@ -58,7 +58,7 @@ fn scenario(changes: &[&str]) -> Scenario {
     Scenario::from_text(Path::new("small.toml"), SCENARIO, &changes).expect("a good scenario")
 }
 
-fn run_into(scenario: &Scenario, folder: &Path, jobs: usize, interrupted: bool) -> (Vec<Run>, Outcome) {
+fn run_into(scenario: &Scenario, folder: &Path, jobs: usize, interrupted: bool) -> (Vec<Run>, RunEnd) {
     let _lock = whimbrel_lab::prepare(folder, false).expect("an empty folder");
     let mut results = Results::create(folder, scenario, vec!["test".to_owned()], Part::ALL).expect("writable");
     let interrupted = AtomicBool::new(interrupted);

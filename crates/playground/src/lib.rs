@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use whimbrel_scenario::{Origin, Problem, Scenario, ScenarioError, Scheme};
 use whimbrel_sim::{RunControl, RunOptions, World};
 
-use self::outcome::Outcome;
+use self::outcome::RunView;
 use self::record::Recorder;
 
 /// Name of the scenario in messages.
@@ -51,7 +51,7 @@ enum Answer {
     /// The scenario is valid; nothing was run.
     Valid { points: usize, warnings: Vec<String> },
     /// The run's results.
-    Outcome(Box<Outcome>),
+    RunView(Box<RunView>),
     /// Problems of the scenario.
     Problems(Vec<ProblemText>),
 }
@@ -137,8 +137,8 @@ fn run(request: &Request) -> Result<Answer, Vec<ProblemText>> {
     let control = RunControl::new();
     let mut recorder = Recorder::new(&point.config, &control);
     let result = world.run_with(&mut recorder, &control);
-    let mut outcome = Outcome::new(&scenario.title, &result, recorder.finish());
+    let mut outcome = RunView::new(&scenario.title, &result, recorder.finish());
     outcome.points = points;
     outcome.warnings = scenario.warnings();
-    Ok(Answer::Outcome(Box::new(outcome)))
+    Ok(Answer::RunView(Box::new(outcome)))
 }

@@ -7,7 +7,7 @@ use crate::record::Recorded;
 
 /// A run.
 #[derive(Debug, Serialize)]
-pub(crate) struct Outcome {
+pub(crate) struct RunView {
     title: String,
     /// Points of the scenario's sweep; only the first one was run.
     pub(crate) points: usize,
@@ -57,9 +57,9 @@ struct Link {
     drops: u64,
 }
 
-impl Outcome {
+impl RunView {
     pub(crate) fn new(title: &str, result: &RunResult, recorded: Recorded) -> Self {
-        Outcome {
+        RunView {
             title: title.to_owned(),
             points: 1,
             warnings: Vec::new(),

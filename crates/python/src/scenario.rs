@@ -227,8 +227,8 @@ pub(crate) fn execute(
         Ok(())
     });
     let status = match &outcome {
-        whimbrel_lab::Outcome { error: Some(_), .. } => Status::Failed,
-        whimbrel_lab::Outcome { interrupted: true, .. } => Status::Interrupted,
+        whimbrel_lab::RunEnd { error: Some(_), .. } => Status::Failed,
+        whimbrel_lab::RunEnd { interrupted: true, .. } => Status::Interrupted,
         _ => Status::Complete,
     };
     let written: Result<Option<Manifest>, _> = results.map(|results| results.finish(status)).transpose();

@@ -125,9 +125,9 @@ impl Nodes {
     }
 
     /// Returns the error for a flow's name with a `*` that matches only an empty group.
-    fn empty_group(&self, key: &'static str, pattern: &str) -> Trouble {
+    fn empty_group(&self, key: &'static str, pattern: &str) -> Failure {
         let group = Nodes::meant(pattern, &self.empty).map_or(pattern, String::as_str);
-        Trouble::new(
+        Failure::new(
             key,
             format!("{pattern:?} given, and the group \"{group}\" has no nodes"),
         )
@@ -142,7 +142,7 @@ struct Wrong {
     hint: Option<String>,
 }
 
-enum Trouble {
+enum Failure {
     /// The problem follows from a reported one.
     Reported,
     /// Values that have the wrong type.
@@ -150,9 +150,9 @@ enum Trouble {
     Wrong(Wrong),
 }
 
-impl Trouble {
+impl Failure {
     fn new(key: &'static str, message: impl Into<String>) -> Self {
-        Trouble::Wrong(Wrong {
+        Failure::Wrong(Wrong {
             key,
             message: message.into(),
             hint: None,
@@ -161,7 +161,7 @@ impl Trouble {
 
     fn hint(self, hint: impl Into<String>) -> Self {
         match self {
-            Trouble::Wrong(wrong) => Trouble::Wrong(Wrong {
+            Failure::Wrong(wrong) => Failure::Wrong(Wrong {
                 hint: Some(hint.into()),
                 ..wrong
             }),
@@ -176,7 +176,7 @@ fn each(
     array: &str,
     lines: &LineIndex,
     found: &mut Found,
-    mut expand: impl FnMut(&Node, &LineIndex) -> Result<Option<Vec<Node>>, Trouble>,
+    mut expand: impl FnMut(&Node, &LineIndex) -> Result<Option<Vec<Node>>, Failure>,
 ) {
     let Some(Node {
         value: Value::Array(items),
@@ -195,15 +195,15 @@ fn each(
                     .name()
                     .map_or_else(|| array.to_owned(), |name| format!("{array}.{name}"));
                 match trouble {
-                    Trouble::Reported => {}
-                    Trouble::Read(problems) => found.extend(problems.into_iter().map(|problem| {
+                    Failure::Reported => {}
+                    Failure::Read(problems) => found.extend(problems.into_iter().map(|problem| {
                         let field = match problem.field.as_str() {
                             "" => name.clone(),
                             field => format!("{name}.{field}"),
                         };
                         (item.place.offset(), Problem { field, ..problem })
                     })),
-                    Trouble::Wrong(Wrong { key, message, hint }) => {
+                    Failure::Wrong(Wrong { key, message, hint }) => {
                         let place = item.nearest_place(&[key.into()]);
                         found.push((
                             place.offset(),
@@ -229,7 +229,7 @@ fn take_keys<T: serde::de::DeserializeOwned>(
     table: &mut Node,
     keys: &[&str],
     lines: &LineIndex,
-) -> Result<Option<T>, Trouble> {
+) -> Result<Option<T>, Failure> {
     let entries: Entries = keys.iter().filter_map(|key| table.take(key)).map(Arc::new).collect();
     if entries.is_empty() {
         return Ok(None);
@@ -238,12 +238,12 @@ fn take_keys<T: serde::de::DeserializeOwned>(
         value: Value::Table(entries),
         place: table.place.clone(),
     };
-    read(&mut own, lines, &[]).whole().map(Some).map_err(Trouble::Read)
+    read(&mut own, lines, &[]).whole().map(Some).map_err(Failure::Read)
 }
 
-fn at_most(count: u32) -> Result<u32, Trouble> {
+fn at_most(count: u32) -> Result<u32, Failure> {
     if count > MOST {
-        return Err(Trouble::new("count", format!("{count} given, allowed is 0 to {MOST}")));
+        return Err(Failure::new("count", format!("{count} given, allowed is 0 to {MOST}")));
     }
     Ok(count)
 }
@@ -266,18 +266,18 @@ fn put(table: &mut Node, key: &str, value: Value) {
 }
 
 /// Returns the name of a group's table, to which indices are added.
-fn name_of(table: &Node) -> Result<String, Trouble> {
+fn name_of(table: &Node) -> Result<String, Failure> {
     let name = table.get("name").and_then(Node::text).map(str::to_owned);
-    name.ok_or_else(|| Trouble::new("name", "expected a name, to which the members' numbers are added"))
+    name.ok_or_else(|| Failure::new("name", "expected a name, to which the members' numbers are added"))
 }
 
-fn node(table: &Node, lines: &LineIndex) -> Result<Option<Vec<Node>>, Trouble> {
+fn node(table: &Node, lines: &LineIndex) -> Result<Option<Vec<Node>>, Failure> {
     let mut plain = table.clone();
     let Some(group) = take_keys::<NodeGroup>(&mut plain, keys("node"), lines)? else {
         return Ok(None);
     };
     let Some(count) = group.count else {
-        return Err(Trouble::new("step", "requires a group").hint("count = 10 makes ten nodes of this table"));
+        return Err(Failure::new("step", "requires a group").hint("count = 10 makes ten nodes of this table"));
     };
     let name = name_of(&plain)?;
     let number = |node: &Node| match node.value {
@@ -290,7 +290,7 @@ fn node(table: &Node, lines: &LineIndex) -> Result<Option<Vec<Node>>, Trouble> {
         _ => None,
     };
     if group.step.is_some() && start.is_none() {
-        return Err(Trouble::new("step", "requires the position of the first node").hint("position = [0, 0]"));
+        return Err(Failure::new("step", "requires the position of the first node").hint("position = [0, 0]"));
     }
     let members = (0..at_most(count)?).map(|i| {
         let mut member = plain.clone();
@@ -314,13 +314,13 @@ fn node(table: &Node, lines: &LineIndex) -> Result<Option<Vec<Node>>, Trouble> {
     Ok(Some(members.collect()))
 }
 
-fn radio(table: &Node, nodes: &Nodes) -> Result<Option<Vec<Node>>, Trouble> {
+fn radio(table: &Node, nodes: &Nodes) -> Result<Option<Vec<Node>>, Failure> {
     let Some(pattern) = table.get("node").and_then(Node::text).filter(|name| name.contains(ANY)) else {
         return Ok(None);
     };
     let name = table.get("name").and_then(Node::text);
     if name.is_some_and(|name| !name.contains(ANY)) {
-        return Err(Trouble::new("name", "several radios cannot have the same name")
+        return Err(Failure::new("name", "several radios cannot have the same name")
             .hint("`*` in the name stands for the name of the node; without a name it is NODE-CHANNEL"));
     }
     let members = named("node", pattern, nodes)?.into_iter().map(|node| {
@@ -334,7 +334,7 @@ fn radio(table: &Node, nodes: &Nodes) -> Result<Option<Vec<Node>>, Trouble> {
     Ok(Some(members.collect()))
 }
 
-fn flow(table: &Node, nodes: &Nodes, lines: &LineIndex) -> Result<Option<Vec<Node>>, Trouble> {
+fn flow(table: &Node, nodes: &Nodes, lines: &LineIndex) -> Result<Option<Vec<Node>>, Failure> {
     let mut plain = table.clone();
     let group = take_keys::<FlowGroup>(&mut plain, keys("flow"), lines)?;
     let is_several = |key| {
@@ -360,7 +360,7 @@ fn flow(table: &Node, nodes: &Nodes, lines: &LineIndex) -> Result<Option<Vec<Nod
         Some(stagger) => Some((
             start
                 .parse::<Span>()
-                .map_err(|_| Trouble::new("start", "expected a time"))?,
+                .map_err(|_| Failure::new("start", "expected a time"))?,
             stagger,
         )),
         None => None,
@@ -380,19 +380,19 @@ fn flow(table: &Node, nodes: &Nodes, lines: &LineIndex) -> Result<Option<Vec<Nod
 }
 
 /// Checks that nothing besides `pairs` gives the ends of a group.
-fn only_pairs(plain: &Node, group: &FlowGroup) -> Result<(), Trouble> {
+fn only_pairs(plain: &Node, group: &FlowGroup) -> Result<(), Failure> {
     let ends = ["from", "to"].into_iter().find(|key| plain.get(key).is_some());
     match ends.or(group.count.map(|_| "count")) {
-        Some(key) => Err(Trouble::new(key, "not allowed together with pairs")),
+        Some(key) => Err(Failure::new(key, "not allowed together with pairs")),
         None => Ok(()),
     }
 }
 
 /// Returns the pairs of a group with `from` and `to`.
-fn paired(plain: &Node, name: &str, group: &FlowGroup, nodes: &Nodes) -> Result<Vec<[String; 2]>, Trouble> {
+fn paired(plain: &Node, name: &str, group: &FlowGroup, nodes: &Nodes) -> Result<Vec<[String; 2]>, Failure> {
     let end = |key: &'static str| {
         plain.get(key).and_then(Node::text).ok_or_else(|| {
-            Trouble::new(key, "expected the name of a node, or of several with `*`").hint("or pairs = [[\"a\", \"b\"]]")
+            Failure::new(key, "expected the name of a node, or of several with `*`").hint("or pairs = [[\"a\", \"b\"]]")
         })
     };
     let (from, to) = (end("from")?, end("to")?);
@@ -401,10 +401,10 @@ fn paired(plain: &Node, name: &str, group: &FlowGroup, nodes: &Nodes) -> Result<
         (Some(count), ..) => at_most(count)?,
         (None, true, false) => senders.iter().filter(|node| **node != to).count() as u32,
         (None, false, true) => receivers.iter().filter(|node| **node != from).count() as u32,
-        (None, true, true) => return Err(Trouble::new("from", "requires a `count` of flows")),
+        (None, true, true) => return Err(Failure::new("from", "requires a `count` of flows")),
         (None, false, false) => {
             return Err(
-                Trouble::new("name", "pairing, pairing_seed and stagger require a group")
+                Failure::new("name", "pairing, pairing_seed and stagger require a group")
                     .hint("count = 10 makes ten flows of this table"),
             );
         }
@@ -437,7 +437,7 @@ fn set_ends(member: &mut Node, from: &str, to: &str) {
 }
 
 /// Returns the nodes with this name, in their order: one by its name, or several with a `*`.
-fn named<'n>(key: &'static str, name: &'n str, nodes: &'n Nodes) -> Result<Vec<&'n str>, Trouble> {
+fn named<'n>(key: &'static str, name: &'n str, nodes: &'n Nodes) -> Result<Vec<&'n str>, Failure> {
     if !name.contains(ANY) {
         return Ok(vec![name]);
     }
@@ -448,10 +448,10 @@ fn named<'n>(key: &'static str, name: &'n str, nodes: &'n Nodes) -> Result<Vec<&
         .filter(|node| fits(name, node))
         .collect();
     if Nodes::may_mean(name, &nodes.faulty) {
-        return Err(Trouble::Reported);
+        return Err(Failure::Reported);
     }
     if all.is_empty() && !Nodes::may_mean(name, &nodes.empty) {
-        let trouble = Trouble::new(key, format!("{name:?} given, and no node has a name like this"));
+        let trouble = Failure::new(key, format!("{name:?} given, and no node has a name like this"));
         let known = &nodes.names[..nodes.names.len().min(12)];
         return Err(match word_hint(&name.replace(ANY, ""), known, "nodes") {
             Some(hint) => trouble.hint(hint),
@@ -479,7 +479,7 @@ fn drawn<'n>(
     count: u32,
     senders: &[&'n str],
     receivers: &[&'n str],
-) -> Result<Vec<[String; 2]>, Trouble> {
+) -> Result<Vec<[String; 2]>, Failure> {
     let mut random = Rng::stream(group.pairing_seed.unwrap_or(1), &format!("flow/{name}/pairs"));
     let mut numbers = BTreeMap::new();
     let mut numbered = |nodes: &[&'n str]| -> Vec<Numbered<'n>> {
@@ -500,7 +500,7 @@ fn drawn<'n>(
         } else {
             draw(&senders, None).and_then(|from| Some([from, draw(&receivers, Some(from))?]))
         };
-        let pair = pair.ok_or_else(|| Trouble::new("to", "requires two different nodes"))?;
+        let pair = pair.ok_or_else(|| Failure::new("to", "requires two different nodes"))?;
         pairs.push(pair.map(|(_, node)| node.to_owned()));
     }
     Ok(pairs)
@@ -524,7 +524,7 @@ fn draw<'n>(
     Some(node)
 }
 
-fn in_order(count: u32, senders: &[&str], receivers: &[&str]) -> Result<Vec<[String; 2]>, Trouble> {
+fn in_order(count: u32, senders: &[&str], receivers: &[&str]) -> Result<Vec<[String; 2]>, Failure> {
     let pair = |i: usize| -> Option<[&str; 2]> {
         Some([
             senders.get(i % senders.len().max(1))?,
@@ -538,7 +538,7 @@ fn in_order(count: u32, senders: &[&str], receivers: &[&str]) -> Result<Vec<[Str
             _ => {
                 let what = senders.get(i % senders.len().max(1)).copied().unwrap_or_default();
                 return Err(
-                    Trouble::new("pairing", format!("flow number {i} would be from \"{what}\" to itself"))
+                    Failure::new("pairing", format!("flow number {i} would be from \"{what}\" to itself"))
                         .hint("pairing = \"random\", or other nodes in `to`"),
                 );
             }

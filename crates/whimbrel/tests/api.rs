@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
-use whimbrel::simulated::{Outcome, Scenario, Simulation, SimulationError};
+use whimbrel::simulated::{RunSummary, Scenario, Simulation, SimulationError};
 use whimbrel::{
     Association, AssociationConfig, AssociationError, CloseReason, Listener, Message, PathChange, Scheme, Span, Stack,
     StackConfig, TrySendError,
@@ -59,7 +59,7 @@ fn pair<S, C>(
     extra: &str,
     server: impl Fn(Listener, Association) -> S + 'static,
     client: impl Fn(Stack, Association) -> C + 'static,
-) -> Result<Outcome, SimulationError>
+) -> Result<RunSummary, SimulationError>
 where
     S: Future<Output = Result<(), Failure>> + 'static,
     C: Future<Output = Result<(), Failure>> + 'static,
@@ -73,7 +73,7 @@ fn pair_with<S, C>(
     extra: &str,
     server: impl Fn(Listener, Association) -> S + 'static,
     client: impl Fn(Stack, Association) -> C + 'static,
-) -> Result<Outcome, SimulationError>
+) -> Result<RunSummary, SimulationError>
 where
     S: Future<Output = Result<(), Failure>> + 'static,
     C: Future<Output = Result<(), Failure>> + 'static,

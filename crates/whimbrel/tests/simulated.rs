@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, sleep, timeout};
-use whimbrel::simulated::{Outcome, Scenario, Simulation, SimulationError};
+use whimbrel::simulated::{RunSummary, Scenario, Simulation, SimulationError};
 use whimbrel::{
     AssociationConfig, AssociationError, CloseReason, ConnectError, Listener, Message, PathChange, Scheme, Span, Stack,
     StackConfig,
@@ -100,7 +100,11 @@ impl<T> Notes<T> {
 }
 
 /// A client on `a` that sends messages to the echo server on `b` and sleeps between them.
-fn echo_run(scenario: &Scenario, seed: u64, prepare: impl FnOnce(&mut Simulation)) -> Result<Outcome, SimulationError> {
+fn echo_run(
+    scenario: &Scenario,
+    seed: u64,
+    prepare: impl FnOnce(&mut Simulation),
+) -> Result<RunSummary, SimulationError> {
     let mut simulation = Simulation::new(scenario, seed);
     let server = simulation.addrs("b", 9899);
     simulation.node("b", echo);
@@ -362,7 +366,7 @@ fn port_without_a_listener_refuses_and_an_address_without_a_route_is_unreachable
 }
 
 /// Node `a` sends 2 MB to `b`.
-fn bulk_run(scenario: &Scenario, scheme: &'static str) -> Outcome {
+fn bulk_run(scenario: &Scenario, scheme: &'static str) -> RunSummary {
     let mut simulation = Simulation::new(scenario, 7);
     let server = simulation.addrs("b", 9899);
     let with_scheme = move || StackConfig {

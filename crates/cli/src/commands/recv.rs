@@ -74,7 +74,7 @@ pub(crate) struct Args {
 
 /// What every transfer needs to know.
 #[derive(Clone)]
-struct Place {
+struct TransferContext {
     target: Arc<Target>,
     force: bool,
     json: bool,
@@ -140,7 +140,7 @@ async fn receive(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failur
         current: Holders::default(),
         is_over: watch::Sender::new(false),
     };
-    let place = Place {
+    let place = TransferContext {
         target: Arc::new(target),
         force: args.force,
         json: args.json,
@@ -179,7 +179,7 @@ async fn receive(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failur
     }
 }
 
-impl Place {
+impl TransferContext {
     /// Prints what was received: to standard error if the content goes to standard output.
     fn report(&self, taken: &Taken, peer: &str, with_digest_below: bool) {
         let digest = hex(&taken.digest);
@@ -248,7 +248,7 @@ impl Place {
 }
 
 /// One peer, from its header to the end of the association. Nothing if it is no sender: it has not sent a valid header, or not in time.
-async fn attend(association: Association, place: &Place) -> Option<Result<(), Failure>> {
+async fn attend(association: Association, place: &TransferContext) -> Option<Result<(), Failure>> {
     let peer = paths::peer(&association);
     let last = Activity::new();
     let claimed = async {
@@ -308,7 +308,7 @@ async fn take_all(
     peer: &str,
     header: Header,
     last: &Arc<Activity>,
-    place: &Place,
+    place: &TransferContext,
 ) -> Result<(), Failure> {
     let receiving = Receiving {
         association,
@@ -348,7 +348,7 @@ async fn take_all(
 }
 
 /// Reports a failure here and to the sender.
-async fn refuse(association: &Association, peer: &str, failure: &Failure, place: &Place) {
+async fn refuse(association: &Association, peer: &str, failure: &Failure, place: &TransferContext) {
     let line = format!("error: transfer from {peer}: {}", failure.message);
     place.console.note(line);
     let report = Frame::Failed(failure.message.clone()).into_message();

@@ -26,7 +26,7 @@ use crate::tunnel::events::Events;
 use crate::tunnel::forward::{Allowed, Forward, Target, parse_allow, parse_forward};
 use crate::tunnel::link::Link;
 use crate::tunnel::lookups::Lookups;
-use crate::tunnel::mux::{Mux, Service, Trouble};
+use crate::tunnel::mux::{Mux, ServeEnd, Service};
 use crate::tunnel::network::{Network, parse_network};
 use crate::tunnel::ports::Ports;
 use crate::tunnel::protocol::{Frame, MAX_MESSAGE, STREAMS, VERSION};
@@ -392,9 +392,9 @@ impl From<Failure> for Lost {
 }
 
 impl Lost {
-    fn after(connected: Instant, served: Result<(), Trouble>) -> Self {
+    fn after(connected: Instant, served: Result<(), ServeEnd>) -> Self {
         let what = match &served {
-            Err(Trouble::Protocol(_)) => "the server does not keep to the protocol",
+            Err(ServeEnd::Protocol(_)) => "the server does not keep to the protocol",
             _ => "the association is lost",
         };
         let ended = Failure {

@@ -36,7 +36,7 @@ pub(crate) struct Folder {
 
 /// A file that is being received. Unless it gets its name it is removed, except for content that a later transfer continues.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct IncomingFile {
     file: File,
     place: Place,
     /// Whether a later transfer finds it. It is locked.
@@ -46,7 +46,7 @@ pub(crate) struct Part {
     interrupt: Interrupt,
 }
 
-impl Drop for Part {
+impl Drop for IncomingFile {
     fn drop(&mut self) {
         let is_kept = self.keep && !self.interrupt.is_asked();
         // It may have got its name, and another transfer may have a new file at the place.
@@ -56,7 +56,7 @@ impl Drop for Part {
     }
 }
 
-impl Part {
+impl IncomingFile {
     pub(crate) fn file(&mut self) -> &mut File {
         &mut self.file
     }
@@ -88,7 +88,7 @@ impl Part {
     ///
     /// # Errors
     /// Returns the error and the file, which a later transfer finds.
-    pub(crate) fn persist(mut self, to: &Place, force: bool) -> Result<(), (io::Error, Part)> {
+    pub(crate) fn persist(mut self, to: &Place, force: bool) -> Result<(), (io::Error, IncomingFile)> {
         let replaced = || io::Error::other("another program has removed or replaced it while it was received");
         let renamed = if self.place.has(&self.file) {
             self.place.rename(to, force)
@@ -150,7 +150,7 @@ impl Folder {
     }
 
     /// Creates a file for content that arrives.
-    pub(crate) fn part_file(&self) -> io::Result<Part> {
+    pub(crate) fn part_file(&self) -> io::Result<IncomingFile> {
         loop {
             let mut random = [0; 8];
             getrandom::fill(&mut random).map_err(io::Error::other)?;
@@ -162,8 +162,8 @@ impl Folder {
         }
     }
 
-    fn part(&self, file: File, place: Place, is_findable: bool) -> Part {
-        Part {
+    fn part(&self, file: File, place: Place, is_findable: bool) -> IncomingFile {
+        IncomingFile {
             file,
             place,
             is_findable,
@@ -174,7 +174,7 @@ impl Folder {
 
     /// Opens or creates the file that a later transfer of this name and size continues. Returns it with the number of bytes in it; none
     /// if another transfer has it.
-    pub(crate) fn kept_file(&self, name: &str, size: u64) -> io::Result<Option<(Part, u64)>> {
+    pub(crate) fn kept_file(&self, name: &str, size: u64) -> io::Result<Option<(IncomingFile, u64)>> {
         self.kept_file_with(name, size, File::try_lock)
     }
 
@@ -183,7 +183,7 @@ impl Folder {
         name: &str,
         size: u64,
         lock: impl FnOnce(&File) -> Result<(), TryLockError>,
-    ) -> io::Result<Option<(Part, u64)>> {
+    ) -> io::Result<Option<(IncomingFile, u64)>> {
         let digest = hex(&Sha256::digest(format!("{size} {name}"))[..16]);
         let place = Place::new(&self.dir, format!("{PREFIX}{digest}{KEPT_SUFFIX}"));
         let fresh = place.create();

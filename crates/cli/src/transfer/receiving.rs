@@ -10,7 +10,7 @@ use whimbrel::{Association, AssociationError, CloseReason};
 use super::console::Console;
 use super::digest::Hashes;
 use super::failure::Failure;
-use super::folder::{Folder, Part};
+use super::folder::{Folder, IncomingFile};
 use super::frame::{CANCELLED, DIGEST_BYTES, Frame, Header, check_path};
 use super::holders::{Activity, Holders, Holding};
 use super::idle::{Patience, is_keep_alive};
@@ -229,7 +229,13 @@ impl Receiving<'_> {
     }
 
     /// Agrees with the sender on where the data begins.
-    async fn agree(&self, place: &ReceivingFolder, header: &Header, part: &Part, have: u64) -> Result<Prefix, Failure> {
+    async fn agree(
+        &self,
+        place: &ReceivingFolder,
+        header: &Header,
+        part: &IncomingFile,
+        have: u64,
+    ) -> Result<Prefix, Failure> {
         if !header.asks || have == 0 {
             self.answer(header, 0).await?;
             return Ok(Prefix::none());
@@ -264,7 +270,7 @@ impl Receiving<'_> {
         &self,
         folder: &'f ReceivingFolder,
         header: &Header,
-    ) -> std::io::Result<(Part, u64, Option<Holding<'f, FileKey>>)> {
+    ) -> std::io::Result<(IncomingFile, u64, Option<Holding<'f, FileKey>>)> {
         let Some(size) = header.size.filter(|_| header.asks) else {
             return Ok((folder.folder.part_file()?, 0, None));
         };
@@ -319,7 +325,7 @@ impl Receiving<'_> {
         &self,
         place: &ReceivingFolder,
         header: &Header,
-        part: Part,
+        part: IncomingFile,
         prefix: Prefix,
         path: &Place,
         start: Instant,
@@ -354,7 +360,7 @@ impl Receiving<'_> {
         header: &Header,
         sink: Sink,
         prefix: Prefix,
-    ) -> Result<((u64, [u8; DIGEST_BYTES]), Option<Part>), Failure> {
+    ) -> Result<((u64, [u8; DIGEST_BYTES]), Option<IncomingFile>), Failure> {
         let name = &header.name;
         let from = prefix.len;
         let bar = match header.size {

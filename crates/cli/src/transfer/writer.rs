@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::failure::Failure;
-use super::folder::Part;
+use super::folder::IncomingFile;
 use super::frame::DIGEST_BYTES;
 
 /// Threads that write at a time.
@@ -20,7 +20,7 @@ const WAITING_PIECES: usize = 2048;
 
 /// Where content is written.
 pub(super) enum Sink {
-    File(Part),
+    File(IncomingFile),
     Output,
 }
 
@@ -60,7 +60,7 @@ impl Sink {
         }
     }
 
-    pub(super) fn into_part(self) -> Option<Part> {
+    pub(super) fn into_part(self) -> Option<IncomingFile> {
         match self {
             Sink::File(part) => Some(part),
             Sink::Output => None,

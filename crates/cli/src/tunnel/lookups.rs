@@ -78,7 +78,7 @@ pub(crate) struct ClientLookups {
 }
 
 /// The place of a lookup.
-type Place = [Option<OwnedSemaphorePermit>; 4];
+type Permits = [Option<OwnedSemaphorePermit>; 4];
 
 async fn acquire(places: &Arc<Semaphore>) -> Result<Option<OwnedSemaphorePermit>> {
     places.clone().acquire_owned().await.map(Some).map_err(Error::other)
@@ -103,7 +103,7 @@ impl ClientLookups {
     }
 
     /// Waits for a place: the client's own, or one of those that all share.
-    async fn place(&self) -> Result<Place> {
+    async fn place(&self) -> Result<Permits> {
         let own = acquire(&self.own).await?;
         let first = async {
             let first = acquire(&self.first).await?;
@@ -192,7 +192,7 @@ mod tests {
     }
 
     /// Returns the places that this client gets now.
-    async fn take(client: &ClientLookups) -> Vec<Place> {
+    async fn take(client: &ClientLookups) -> Vec<Permits> {
         let mut places = Vec::new();
         loop {
             tokio::select! {

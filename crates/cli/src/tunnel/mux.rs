@@ -104,7 +104,7 @@ struct Tasks {
 
 /// Why an association is served no longer.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum ServeEnd {
     /// It has failed.
     Association(AssociationError),
     /// The peer has broken the protocol.
@@ -113,24 +113,24 @@ pub(crate) enum Trouble {
     Idle(Failure),
 }
 
-impl From<AssociationError> for Trouble {
+impl From<AssociationError> for ServeEnd {
     fn from(error: AssociationError) -> Self {
-        Trouble::Association(error)
+        ServeEnd::Association(error)
     }
 }
 
-impl From<Trouble> for Failure {
-    fn from(trouble: Trouble) -> Self {
+impl From<ServeEnd> for Failure {
+    fn from(trouble: ServeEnd) -> Self {
         match trouble {
-            Trouble::Association(error) => error.into(),
-            Trouble::Protocol(what) => Failure::file(what),
-            Trouble::Idle(failure) => failure,
+            ServeEnd::Association(error) => error.into(),
+            ServeEnd::Protocol(what) => Failure::file(what),
+            ServeEnd::Idle(failure) => failure,
         }
     }
 }
 
-fn wrong(what: &str) -> Trouble {
-    Trouble::Protocol(format!("the other end sent {what}"))
+fn wrong(what: &str) -> ServeEnd {
+    ServeEnd::Protocol(format!("the other end sent {what}"))
 }
 
 impl Mux {
@@ -196,7 +196,7 @@ impl Mux {
     ///
     /// # Errors
     /// Returns an error if the association fails, or if the peer breaks the protocol.
-    pub(crate) async fn serve(&self, service: &Service) -> Result<(), Trouble> {
+    pub(crate) async fn serve(&self, service: &Service) -> Result<(), ServeEnd> {
         let mut tasks = Tasks {
             channels: JoinSet::new(),
             contest: JoinSet::new(),
@@ -213,7 +213,7 @@ impl Mux {
         let receive = async {
             loop {
                 let received = service.wait(self.link.association.recv()).await;
-                let Some(message) = received.map_err(Trouble::Idle)?? else {
+                let Some(message) = received.map_err(ServeEnd::Idle)?? else {
                     return Ok(());
                 };
                 if is_keep_alive(message.ppid) {
@@ -222,7 +222,7 @@ impl Mux {
                 let frame = Frame::from_message(message).map_err(wrong)?;
                 // It may have to wait until the peer takes an answer.
                 let handled = service.wait(self.on_frame(frame, service, &mut tasks)).await;
-                handled.map_err(Trouble::Idle)??;
+                handled.map_err(ServeEnd::Idle)??;
             }
         };
         tokio::select! {
@@ -231,7 +231,7 @@ impl Mux {
         }
     }
 
-    async fn on_frame(&self, frame: Frame, service: &Service, tasks: &mut Tasks) -> Result<(), Trouble> {
+    async fn on_frame(&self, frame: Frame, service: &Service, tasks: &mut Tasks) -> Result<(), ServeEnd> {
         match frame {
             Frame::Packet(packet) => {
                 if let Some(device) = &service.device
@@ -302,7 +302,7 @@ impl Mux {
         target: String,
         allowed: &Arc<Allowed>,
         tasks: &mut Tasks,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), ServeEnd> {
         while tasks.channels.try_join_next().is_some() {}
         let refusal = {
             let mut channels = self.lock();

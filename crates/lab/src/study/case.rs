@@ -125,16 +125,16 @@ pub(crate) fn label(at: &[(String, Value)]) -> String {
 
 /// Something in a study that does not fit what is run.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Trouble {
+pub(crate) struct StudyProblem {
     /// The field below the check, as in `of.at.rate`.
     pub(crate) field: String,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
 }
 
-impl Trouble {
+impl StudyProblem {
     pub(crate) fn new(field: impl Into<String>, message: impl Into<String>, hint: Option<String>) -> Self {
-        Trouble {
+        StudyProblem {
             field: field.into(),
             message: message.into(),
             hint,

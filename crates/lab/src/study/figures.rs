@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-pub(crate) use super::case::{At, Case, Trouble, combined, label, same};
+pub(crate) use super::case::{At, Case, StudyProblem, combined, label, same};
 use super::file::{Across, Expected, LineEntry, Pairs, Per, Selection, Snapshot};
 use super::pairs::{jackknife_harm, jackknife_ratio, partner};
 use crate::metric::metrics;
@@ -162,21 +162,21 @@ pub(crate) struct Figured<'r> {
 
 impl Figured<'_> {
     /// The figures that a selection finds, point by point; those of listed values in the order of the list.
-    pub(crate) fn cases(&self, selection: &Selection) -> Result<Vec<Case>, Trouble> {
+    pub(crate) fn cases(&self, selection: &Selection) -> Result<Vec<Case>, StudyProblem> {
         if selection.harm.is_some() && (selection.to.is_some() || selection.minus.is_some()) {
             let message = "either `harm` or `to` and `minus` expected, both given";
-            return Err(Trouble::new("harm", message, None));
+            return Err(StudyProblem::new("harm", message, None));
         }
         if selection.unit.is_some() && matches!(selection.per, Per::One) {
-            return Err(Trouble::new("unit", "`unit` is that of a figure with `per`", None));
+            return Err(StudyProblem::new("unit", "`unit` is that of a figure with `per`", None));
         }
         if selection.unit.is_some() && (selection.to.is_some() || selection.harm.is_some()) {
             let message = "a ratio has no unit: either `unit` or `to` and `harm` expected, both given";
-            return Err(Trouble::new("unit", message, None));
+            return Err(StudyProblem::new("unit", message, None));
         }
         if selection.share_measured && selection.where_measured {
             let message = "points without a value have the share 0: either `share_measured` or `where_measured` expected, both given";
-            return Err(Trouble::new("share_measured", message, None));
+            return Err(StudyProblem::new("share_measured", message, None));
         }
         let mut cases = self.plain(selection)?;
         for (other, field, ratio) in [(&selection.to, "to", true), (&selection.minus, "minus", false)] {
@@ -214,7 +214,7 @@ impl Figured<'_> {
     }
 
     /// The lines of a snapshot as cases with the axes `line` and `time`; the values of the free axes are part of a line's name.
-    pub(crate) fn lines(&self, snapshot: &Snapshot) -> Result<Vec<Case>, Trouble> {
+    pub(crate) fn lines(&self, snapshot: &Snapshot) -> Result<Vec<Case>, StudyProblem> {
         let of = Selection {
             scenario: snapshot.scenario.clone(),
             at: snapshot.at.clone(),
@@ -232,7 +232,7 @@ impl Figured<'_> {
                 let lines: Option<Vec<_>> = runs.map(|run| run.line(line)).collect();
                 let Some(lines) = lines.filter(|lines| !lines.is_empty()) else {
                     let message = "there is no such flow or link, or none is given";
-                    return Err(Trouble::new(format!("lines[{number}]"), message, None));
+                    return Err(StudyProblem::new(format!("lines[{number}]"), message, None));
                 };
                 let name = match free.as_slice() {
                     [] => line.name.clone(),
@@ -254,17 +254,17 @@ impl Figured<'_> {
             }
         }
         if cases.is_empty() {
-            return Err(Trouble::new("at", "no point has all of these values", None));
+            return Err(StudyProblem::new("at", "no point has all of these values", None));
         }
         Ok(cases)
     }
 
-    fn plain(&self, selection: &Selection) -> Result<Vec<Case>, Trouble> {
+    fn plain(&self, selection: &Selection) -> Result<Vec<Case>, StudyProblem> {
         let scenario = self.scenario(selection)?;
         let metric = checked_metric(selection)?;
         let subject = match (&selection.flow, &selection.link) {
             (Some(_), Some(_)) => {
-                return Err(Trouble::new(
+                return Err(StudyProblem::new(
                     "link",
                     "either a flow or a link expected, both given",
                     None,
@@ -288,7 +288,7 @@ impl Figured<'_> {
                         Subject::Flow(name) => ("flow", format!("there is no flow `{name}`")),
                         Subject::Run => ("metric", "nothing was measured".to_owned()),
                     };
-                    return Err(Trouble::new(field, what, None));
+                    return Err(StudyProblem::new(field, what, None));
                 }
                 if selection.share_measured {
                     for figure in &mut figures {
@@ -301,7 +301,7 @@ impl Figured<'_> {
                 let found = point.config.and_then(|config| theory.expected(config));
                 found.ok_or_else(|| {
                     let message = format!("the theory is not about this scenario, at {}", label(&point.params));
-                    Trouble::new("theory", message, None)
+                    StudyProblem::new("theory", message, None)
                 })
             });
             let at = free(&filters, point);
@@ -330,12 +330,12 @@ impl Figured<'_> {
             });
         }
         if cases.is_empty() {
-            return Err(Trouble::new("at", "no point has all of these values", None));
+            return Err(StudyProblem::new("at", "no point has all of these values", None));
         }
         Ok(cases)
     }
 
-    fn scenario(&self, selection: &Selection) -> Result<&Measured<'_>, Trouble> {
+    fn scenario(&self, selection: &Selection) -> Result<&Measured<'_>, StudyProblem> {
         let names: Vec<_> = self.scenarios.iter().map(|scenario| &scenario.name).collect();
         match &selection.scenario {
             Some(wanted) => self
@@ -344,11 +344,11 @@ impl Figured<'_> {
                 .find(|scenario| scenario.name == *wanted)
                 .ok_or_else(|| {
                     let hint = word_hint(wanted, &names, "scenarios");
-                    Trouble::new("scenario", format!("there is no scenario `{wanted}`"), hint)
+                    StudyProblem::new("scenario", format!("there is no scenario `{wanted}`"), hint)
                 }),
             None => match self.scenarios.as_slice() {
                 [only] => Ok(only),
-                _ => Err(Trouble::new(
+                _ => Err(StudyProblem::new(
                     "",
                     "`scenario` is missing",
                     word_hint("", &names, "scenarios"),
@@ -357,13 +357,13 @@ impl Figured<'_> {
         }
     }
 
-    fn filters(&self, scenario: &Measured<'_>, names: &[String], at: &Pairs) -> Result<Vec<Filter>, Trouble> {
+    fn filters(&self, scenario: &Measured<'_>, names: &[String], at: &Pairs) -> Result<Vec<Filter>, StudyProblem> {
         let mut filters = Vec::new();
         for (given, value) in &at.0 {
             let field = format!("at.{given}");
             let Some(name) = axis(given, names) else {
                 let message = format!("there is no axis `{given}`");
-                return Err(Trouble::new(field, message, word_hint(given, names, "axes")));
+                return Err(StudyProblem::new(field, message, word_hint(given, names, "axes")));
             };
             let (one, mut values) = match value {
                 Value::Array(values) => (false, values.clone()),
@@ -376,7 +376,7 @@ impl Figured<'_> {
                 values.retain(there);
             } else if let Some(value) = values.iter().find(|value| !there(value)) {
                 let known: Vec<_> = known.iter().map(text).collect();
-                return Err(Trouble::new(
+                return Err(StudyProblem::new(
                     field,
                     format!("the axis has no value {value}"),
                     Some(format!("its values: {}", known.join(", "))),
@@ -414,9 +414,9 @@ fn free(filters: &[Filter], point: &PointRuns<'_>) -> At {
 }
 
 /// A selection's metric, if it exists for what is selected.
-fn checked_metric(selection: &Selection) -> Result<&str, Trouble> {
+fn checked_metric(selection: &Selection) -> Result<&str, StudyProblem> {
     let Some(metric) = &selection.metric else {
-        return Err(Trouble::new("", "`metric` is missing", None));
+        return Err(StudyProblem::new("", "`metric` is missing", None));
     };
     let known: Vec<_> = match (&selection.link, &selection.flow) {
         (Some(_), _) => LINK_METRICS.to_vec(),
@@ -430,7 +430,7 @@ fn checked_metric(selection: &Selection) -> Result<&str, Trouble> {
         Ok(metric)
     } else {
         let hint = word_hint(metric, &known, "metrics");
-        Err(Trouble::new(
+        Err(StudyProblem::new(
             "metric",
             format!("there is no metric `{metric}` here"),
             hint,
@@ -487,7 +487,7 @@ fn together(figures: &[f64], across: Option<Across>) -> f64 {
     }
 }
 
-fn per_point(per: &Per, params: &[(String, Value)], names: &[String]) -> Result<f64, Trouble> {
+fn per_point(per: &Per, params: &[(String, Value)], names: &[String]) -> Result<f64, StudyProblem> {
     match per {
         Per::One => Ok(1.0),
         Per::Number(number) => Ok(*number),
@@ -497,7 +497,7 @@ fn per_point(per: &Per, params: &[(String, Value)], names: &[String]) -> Result<
                     return Ok(expected.value);
                 }
             }
-            Err(Trouble::new(
+            Err(StudyProblem::new(
                 "per",
                 format!("no value for the point {}", label(params)),
                 None,
@@ -511,11 +511,11 @@ pub(crate) fn expected_fits(
     expected: &Expected,
     params: &[(String, Value)],
     names: &[String],
-) -> Result<bool, Trouble> {
+) -> Result<bool, StudyProblem> {
     for (given, wanted) in &expected.at.0 {
         let Some(name) = axis(given, names) else {
             let message = format!("there is no axis `{given}`");
-            return Err(Trouble::new("", message, word_hint(given, names, "axes")));
+            return Err(StudyProblem::new("", message, word_hint(given, names, "axes")));
         };
         let value = params.iter().find(|(known, _)| known == name);
         if !value.is_some_and(|(_, value)| same(value, wanted)) {

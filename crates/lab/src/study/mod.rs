@@ -26,7 +26,7 @@ use whimbrel_scenario::{Document, Problem, Scenario};
 use self::figures::{Figured, Figures, PointRuns};
 use self::file::{Check, Selection, StudyFile, WrongEntry};
 use crate::run::Run;
-use crate::runner::{Options, Outcome, Progress, RunError, run};
+use crate::runner::{Options, Progress, RunEnd, RunError, run};
 use crate::timeline::Timeline;
 
 pub use self::falsify::{Falsified, WrongStudy, write_falsified};
@@ -173,7 +173,7 @@ pub fn run_planned(
     options: &Options<'_>,
     progress: &mut dyn Progress,
     finished: &mut dyn FnMut(Run) -> Result<(), RunError>,
-) -> Outcome {
+) -> RunEnd {
     let options = Options {
         jobs: options.jobs,
         folder: options.folder,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use whimbrel_control::Span;
 
 use super::falsify::{Falsified, unmarked};
-use super::figures::Trouble;
+use super::figures::StudyProblem;
 use super::file::{ClaimEntry, ClaimKind, FigureEntry, Per, Selection};
 use super::plot::{Titles, plot};
 use super::stored::{Class, Kept, KeptClaim, KeptFigure};
@@ -28,7 +28,7 @@ type Counts = BTreeMap<Verdict, usize>;
 const MADE: &str = "Made by `cargo xtask generate` from `results.json`: do not edit.";
 
 /// A study with what its last full run left.
-struct Outcome<'s> {
+struct StudyResult<'s> {
     study: &'s Study,
     kept: Option<Kept>,
     /// Kind and class of each claim, in the order of the file; no class of one that was not run.
@@ -44,7 +44,7 @@ struct Outcome<'s> {
 /// # Errors
 /// Returns a sentence if stored results cannot be read, or if a check is wrong.
 pub fn pages(studies: &[Study]) -> Result<Vec<Page>, String> {
-    let outcomes = studies.iter().map(Outcome::of).collect::<Result<Vec<_>, _>>()?;
+    let outcomes = studies.iter().map(StudyResult::of).collect::<Result<Vec<_>, _>>()?;
     let mut pages = vec![("RESULTS.md".to_owned(), summary(&outcomes))];
     for outcome in &outcomes {
         pages.extend(outcome.pages());
@@ -58,8 +58,8 @@ pub fn pages(studies: &[Study]) -> Result<Vec<Page>, String> {
 /// # Errors
 /// Returns a sentence if stored results cannot be read, or if a check is wrong.
 pub fn outcomes(studies: &[Study]) -> Result<Value, String> {
-    let outcomes = studies.iter().map(Outcome::of).collect::<Result<Vec<_>, _>>()?;
-    Ok(outcomes.iter().map(Outcome::json).collect())
+    let outcomes = studies.iter().map(StudyResult::of).collect::<Result<Vec<_>, _>>()?;
+    Ok(outcomes.iter().map(StudyResult::json).collect())
 }
 
 /// What was kept of a claim, if it was measured for the claim as it is now.
@@ -68,7 +68,7 @@ fn kept_of<'k>(kept: Option<&'k Kept>, claim: &ClaimEntry) -> Option<&'k KeptCla
     claims.find(|kept| kept.id == claim.id && kept.is_of(claim))
 }
 
-impl<'s> Outcome<'s> {
+impl<'s> StudyResult<'s> {
     fn of(study: &'s Study) -> Result<Self, String> {
         let path = study.folder.join(KEPT);
         let kept: Option<Kept> = match std::fs::read_to_string(&path) {
@@ -88,7 +88,7 @@ impl<'s> Outcome<'s> {
             let kept = kept_of(kept.as_ref(), claim);
             let kind = claim.kind.or(study.file.kind).unwrap_or(ClaimKind::Paper);
             let class = kept.map(|kept| kept.class(claim, seeds)).transpose();
-            let wrong = |trouble: Trouble| {
+            let wrong = |trouble: StudyProblem| {
                 format!(
                     "{}: claim {}: {}: {}",
                     study.id, claim.id, trouble.field, trouble.message
@@ -101,7 +101,7 @@ impl<'s> Outcome<'s> {
         if !unmarked.is_empty() {
             return Err(format!("{}: {}", study.id, unmarked.join("; ")));
         }
-        Ok(Outcome {
+        Ok(StudyResult {
             classes: classes.collect::<Result<_, String>>()?,
             runs: planned.iter().map(runs).collect(),
             study,
@@ -397,7 +397,7 @@ fn beside(of: &Selection) -> &'static str {
 }
 
 /// One page: claims by paper and class, and the studies with their links.
-fn summary(outcomes: &[Outcome<'_>]) -> String {
+fn summary(outcomes: &[StudyResult<'_>]) -> String {
     let mut text = format!(
         "# Results of the studies\n\n{MADE} Classes: `reproduced`, at 90 % of the points or more; `mostly`, at 50 % or more; `direction only`, the \
          sign is right and the size is not; `not`; `inconclusive`, the 95 % interval includes both, and no point clearly fails; `vacuous`, nothing \
@@ -467,7 +467,7 @@ fn summary(outcomes: &[Outcome<'_>]) -> String {
 }
 
 /// How many claims were run under wrong implementations, and which of them pass.
-fn falsified(outcomes: &[Outcome<'_>]) -> String {
+fn falsified(outcomes: &[StudyResult<'_>]) -> String {
     let all = || outcomes.iter().flat_map(|outcome| &outcome.falsified);
     let rows = || all().filter(|row| row.was_run());
     let mut text = format!(

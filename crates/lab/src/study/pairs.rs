@@ -1,9 +1,9 @@
 //! Figures of which several selections make one: ratios and harm.
 
-use super::case::{Case, Trouble, label, same};
+use super::case::{Case, StudyProblem, label, same};
 
 /// Returns the one case among `others` that has the values of this case on the axes that it has.
-pub(crate) fn partner<'o>(case: &Case, others: &'o [Case], field: &str) -> Result<&'o Case, Trouble> {
+pub(crate) fn partner<'o>(case: &Case, others: &'o [Case], field: &str) -> Result<&'o Case, StudyProblem> {
     let fits = |other: &&Case| {
         other.at.iter().all(|(name, value)| {
             let here = case.at.iter().find(|(known, _)| known == name);
@@ -13,7 +13,7 @@ pub(crate) fn partner<'o>(case: &Case, others: &'o [Case], field: &str) -> Resul
     let mut fitting = others.iter().filter(fits);
     match (fitting.next(), fitting.next()) {
         (Some(partner), None) => Ok(partner),
-        _ => Err(Trouble::new(
+        _ => Err(StudyProblem::new(
             field,
             format!("not one figure for the point {}", label(&case.at)),
             Some("fix the axes that the other selection does not have".to_owned()),

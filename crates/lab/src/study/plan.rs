@@ -375,7 +375,7 @@ impl Study {
             });
             if !sampled {
                 let message = "another snapshot of the same scenario covers another time";
-                let trouble = super::figures::Trouble::new("snapshot", message, None);
+                let trouble = super::figures::StudyProblem::new("snapshot", message, None);
                 problems.push(self.figure_problem(number, figure, trouble, quick));
             } else if let Err(trouble) = pictured(figure, &data) {
                 problems.push(self.figure_problem(number, figure, trouble, quick));
@@ -392,7 +392,7 @@ impl Study {
         &self,
         number: usize,
         figure: &FigureEntry,
-        trouble: super::figures::Trouble,
+        trouble: super::figures::StudyProblem,
         quick: bool,
     ) -> Problem {
         let form = if quick { " (in the quick form)" } else { "" };
@@ -409,7 +409,7 @@ impl Study {
         &self,
         number: usize,
         claim: &ClaimEntry,
-        trouble: super::figures::Trouble,
+        trouble: super::figures::StudyProblem,
         quick: bool,
     ) -> Problem {
         let field = match trouble.field.as_str() {

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::check::{Plotted, Seeds, regrade};
-use super::figures::Trouble;
+use super::figures::StudyProblem;
 use super::file::{Check, ClaimEntry, Selection};
 use super::verdict::Verdict;
 
@@ -93,7 +93,7 @@ impl KeptClaim {
     ///
     /// # Errors
     /// Returns an error if the check as it stands now is wrong.
-    pub(super) fn class(&self, claim: &ClaimEntry, seeds: usize) -> Result<Class, Trouble> {
+    pub(super) fn class(&self, claim: &ClaimEntry, seeds: usize) -> Result<Class, StudyProblem> {
         let current = self.points.iter().all(|point| point.runs.is_some());
         let unpaired = matches!(claim.check, Check::Flat { .. } | Check::Best { .. }) && !current;
         let by_points = claim.check.is_of_points() || unpaired || self.verdict.is_none();

@@ -332,7 +332,7 @@ impl Association {
         config.sack_any_order = reporting.arrivals_per_sack > 0 || reporting.dac;
         config.sack_on_closed_gap = self.config.sack_on_closed_gap();
         config.window_updates = self.config.window_updates();
-        config.tells_packets = reporting.dac;
+        config.reports_packets = reporting.dac;
         config.takes_back = !self.uses_nr_sack();
         config.new_gaps_only = self.uses_new_gaps();
         config.gives_up = self.agreed.gives_up;

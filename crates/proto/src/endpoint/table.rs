@@ -39,7 +39,7 @@ struct Names {
 }
 
 #[derive(Debug)]
-struct Place {
+struct TableEntry {
     generation: u32,
     association: Option<Box<Association>>,
     names: Names,
@@ -54,7 +54,7 @@ struct Place {
 /// All associations of an endpoint.
 #[derive(Default)]
 pub(super) struct Table {
-    places: Vec<Place>,
+    places: Vec<TableEntry>,
     free: Vec<u32>,
     by_tag: HashMap<u32, u32, BuildHasherDefault<TagHasher>>,
     by_peer: SmallMap<(TransportAddr, u16), u32>,
@@ -122,7 +122,7 @@ impl Table {
                     // Most endpoints of a simulation have one association.
                     self.places.reserve_exact(1);
                 }
-                self.places.push(Place {
+                self.places.push(TableEntry {
                     generation: 0,
                     association: None,
                     names: Names::default(),

@@ -65,7 +65,7 @@ pub(crate) struct ReceiverConfig {
     /// A SACK announces space that the reader has freed without waiting for data (RFC 9260 §6.2).
     pub(crate) window_updates: bool,
     /// SACKs report how many packets with DATA arrived since the previous SACK (DAC).
-    pub(crate) tells_packets: bool,
+    pub(crate) reports_packets: bool,
     /// The packets of each path are acknowledged on that path: a packet from another path does not count for a delayed SACK.
     pub(crate) sack_each_path: bool,
     /// Data received may be dropped later to make room for data with lower TSNs. If not, NR-SACKs report that to the
@@ -108,7 +108,7 @@ impl ReceiverConfig {
             sack_any_order: false,
             sack_on_closed_gap: true,
             window_updates: true,
-            tells_packets: false,
+            reports_packets: false,
             sack_each_path: false,
             takes_back: true,
             new_gaps_only: false,

@@ -146,7 +146,7 @@ impl Receiver {
             cumulative_tsn_ack: self.cumulative,
             a_rwnd: self.promise_window(),
             new_gaps,
-            packets: if self.config.tells_packets {
+            packets: if self.config.reports_packets {
                 packets.min(MAX_PACKETS_TOLD.into()) as u8
             } else {
                 0

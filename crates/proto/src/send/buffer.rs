@@ -64,7 +64,7 @@ impl Sending {
     pub(crate) fn give_up_streams(&mut self, allowed: u16) -> Progress {
         let progress = &mut self.progress;
         self.queue.drop_streams(allowed, |message| {
-            progress.tell(Event::SendFailed(SendFailure::of(
+            progress.report(Event::SendFailed(SendFailure::of(
                 message,
                 false,
                 SendFailureCause::NoSuchStream,

@@ -61,7 +61,7 @@ impl Sending {
             let sent = self.outstanding.gives_way(limit);
             if let Some(message) = self.queue.drop_for(limit, sent.map_or(0, |(number, _)| number)) {
                 self.stats.messages_given_up_unsent += 1;
-                self.progress.tell(Event::SendFailed(SendFailure::of(
+                self.progress.report(Event::SendFailed(SendFailure::of(
                     &message,
                     false,
                     SendFailureCause::GivenUp,
@@ -86,7 +86,7 @@ impl Sending {
                 self.outstanding.end_given_up(last, path, now);
             }
         }
-        self.tell_given_up(given_up);
+        self.report_given_up(given_up);
         for (index, path) in self.paths.numbered_mut() {
             // No acknowledgement ends the measurement with a chunk that was given up.
             if path.timed_chunk().is_some_and(|seq| self.outstanding.is_acked(seq)) {
@@ -121,16 +121,16 @@ impl Sending {
         } else {
             self.stats.messages_given_up_unsent += 1;
         }
-        self.progress.tell(Event::SendFailed(SendFailure::of(
+        self.progress.report(Event::SendFailed(SendFailure::of(
             &message,
             sent,
             SendFailureCause::GivenUp,
         )));
     }
 
-    fn tell_given_up(&mut self, given_up: GivenUp) {
+    fn report_given_up(&mut self, given_up: GivenUp) {
         self.stats.messages_given_up_sent += 1;
-        self.progress.tell(Event::SendFailed(SendFailure {
+        self.progress.report(Event::SendFailed(SendFailure {
             stream: given_up.stream,
             ppid: given_up.ppid,
             context: given_up.context,
@@ -144,8 +144,8 @@ impl Sending {
         self.outstanding.has_limits() && self.outstanding.forward_to() > self.outstanding.base()
     }
 
-    fn told(&self) -> Option<&Forward> {
-        self.timers.as_ref()?.told.as_ref()
+    fn last_forward(&self) -> Option<&Forward> {
+        self.timers.as_ref()?.last_forward.as_ref()
     }
 
     /// Queues a FORWARD TSN if there is something new to tell, or if the last one has not been answered for a round-trip time (RFC 3758
@@ -160,13 +160,13 @@ impl Sending {
         let base = self.outstanding.base();
         // If its list was cut, the peer's answer makes room for the rest.
         let is_old = |forward: &Forward| forward.to >= to && forward.base == base && now.since(forward.sent_at) < round;
-        if !self.told().is_some_and(is_old) {
-            self.tell_forward();
+        if !self.last_forward().is_some_and(is_old) {
+            self.queue_forward();
         }
     }
 
     /// Queues a FORWARD TSN.
-    pub(in crate::send) fn tell_forward(&mut self) {
+    pub(in crate::send) fn queue_forward(&mut self) {
         self.outgoing.push(self.choice.sending(), Outgoing::ForwardTsn);
     }
 
@@ -180,7 +180,7 @@ impl Sending {
         let room = room.saturating_sub(FORWARD_TSN_HEADER_LEN);
         let tsn = self.outstanding.write_forward(to, room, list);
         let base = self.outstanding.base();
-        self.timers().told = Some(Forward { to, base, sent_at: now });
+        self.timers().last_forward = Some(Forward { to, base, sent_at: now });
         // RFC 3758 §3.5 C5
         if !self.paths.iter().any(|path| path.t3_runs()) {
             self.paths[index].start_t3(now);
@@ -192,10 +192,10 @@ impl Sending {
     pub(in crate::send) fn watch_forward(&mut self, now: Time) {
         if !self.forward_waits() {
             if let Some(timers) = &mut self.timers {
-                timers.told = None;
+                timers.last_forward = None;
             }
             self.outgoing.drop_forward();
-        } else if self.told().is_some() && !self.paths.iter().any(|path| path.t3_runs()) {
+        } else if self.last_forward().is_some() && !self.paths.iter().any(|path| path.t3_runs()) {
             self.paths[self.choice.sending()].start_t3(now);
         }
     }

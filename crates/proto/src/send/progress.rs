@@ -28,7 +28,7 @@ struct News(Vec<Event>);
 
 impl Progress {
     /// Adds news for the user.
-    pub(crate) fn tell(&mut self, event: Event) {
+    pub(crate) fn report(&mut self, event: Event) {
         self.news.get_or_insert_default().0.push(event);
     }
 

@@ -15,7 +15,7 @@ pub(crate) struct Timers {
     /// The heartbeat timer shared by all paths, if there is one.
     pub(crate) heartbeat: Option<Box<SharedTimer>>,
     /// A FORWARD TSN that the peer has not answered.
-    pub(crate) told: Option<Forward>,
+    pub(crate) last_forward: Option<Forward>,
 }
 
 /// A heartbeat timer that all paths share.
@@ -31,7 +31,7 @@ impl Default for Timers {
             policy: NEVER,
             probing: NEVER,
             heartbeat: None,
-            told: None,
+            last_forward: None,
         }
     }
 }

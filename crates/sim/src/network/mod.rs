@@ -15,7 +15,7 @@ use crate::ledger::{DropCause, DropCounts, DropEntry, Ledger};
 use crate::link::{Admission, Direction, LinkChange, Window};
 use crate::observer::{Observer, PacketEvent, PacketFate, RouteEvent, Wanted};
 use crate::packet::{Form, Oversize, Packet, PacketId, Slab};
-use crate::radio::{CONTROL, Outcome, RadioId, Radios};
+use crate::radio::{CONTROL, RadioId, RadioReport, Radios};
 use crate::topology::Topology;
 use crate::truth::Truth;
 
@@ -324,21 +324,23 @@ impl Network {
     pub(crate) fn settle_radio(&mut self, now: Time, observer: &mut dyn Observer) {
         while let Some(outcome) = self.radios.as_mut().and_then(|radios| radios.outcomes.pop_front()) {
             match outcome {
-                Outcome::Arrived { packet, .. } | Outcome::Refused { packet, .. } | Outcome::Failed { packet, .. }
+                RadioReport::Arrived { packet, .. }
+                | RadioReport::Refused { packet, .. }
+                | RadioReport::Failed { packet, .. }
                     if packet & CONTROL != 0 =>
                 {
                     self.control(now, outcome, observer);
                 }
-                Outcome::Arrived { packet, at } => self.arrived_by_radio(now, packet, at, observer),
-                Outcome::Refused { packet, at, cause } => {
+                RadioReport::Arrived { packet, at } => self.arrived_by_radio(now, packet, at, observer),
+                RadioReport::Refused { packet, at, cause } => {
                     self.drop(now, packet, cause, Some(DirectionId::of_radio(at)), observer);
                 }
-                Outcome::Arp { frame, at } => {
+                RadioReport::Arp { frame, at } => {
                     if let Some(radios) = &mut self.radios {
                         radios.receive_arp(now, &mut self.queue, at, &frame);
                     }
                 }
-                Outcome::Failed {
+                RadioReport::Failed {
                     packet,
                     at,
                     to,
@@ -351,10 +353,10 @@ impl Network {
                         self.drop(now, packet, failure.cause(), Some(DirectionId::of_radio(at)), observer);
                     }
                 }
-                Outcome::Left { packet, at } => self.left_behind(now, packet, at, observer),
-                Outcome::LinkFailed { at, to, failure } => self.link_failed(now, at, to, failure, observer),
-                Outcome::Done { packet } => self.control_done(packet),
-                Outcome::Overheard { at, transmission } => self.overhear(now, at, transmission, observer),
+                RadioReport::Left { packet, at } => self.left_behind(now, packet, at, observer),
+                RadioReport::LinkFailed { at, to, failure } => self.link_failed(now, at, to, failure, observer),
+                RadioReport::Done { packet } => self.control_done(packet),
+                RadioReport::Overheard { at, transmission } => self.overhear(now, at, transmission, observer),
             }
         }
         self.report_frames(observer);

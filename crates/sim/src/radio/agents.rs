@@ -4,7 +4,7 @@ use whimbrel_control::{Rng, Span, Time};
 
 use super::arp::is_arp;
 use super::mac::{BROADCAST, CONTROL, Failure};
-use super::{Outcome, RadioId};
+use super::{RadioId, RadioReport};
 use crate::config::ChannelRouting;
 use crate::engine::{Event, EventQueue};
 use crate::ids::DirectionId;
@@ -204,9 +204,10 @@ impl Network {
     }
 
     /// Handles the outcome of a control message.
-    pub(crate) fn control(&mut self, now: Time, outcome: Outcome, observer: &mut dyn Observer) {
-        let (Outcome::Arrived { packet, .. } | Outcome::Refused { packet, .. } | Outcome::Failed { packet, .. }) =
-            outcome
+    pub(crate) fn control(&mut self, now: Time, outcome: RadioReport, observer: &mut dyn Observer) {
+        let (RadioReport::Arrived { packet, .. }
+        | RadioReport::Refused { packet, .. }
+        | RadioReport::Failed { packet, .. }) = outcome
         else {
             return;
         };
@@ -221,13 +222,13 @@ impl Network {
             return;
         };
         match outcome {
-            Outcome::Arrived { at, .. } => {
+            RadioReport::Arrived { at, .. } => {
                 let from = posted.from as Address;
                 self.route(now, at, observer, |agent, cx| {
                     agent.receive_control(cx, from, &posted.message)
                 });
             }
-            Outcome::Failed { at, to, failure, .. } => {
+            RadioReport::Failed { at, to, failure, .. } => {
                 radios.agents.failure = Some(failure);
                 self.route(now, at, observer, |agent, cx| {
                     agent.control_failed(cx, to as Address, &posted.message)
@@ -237,7 +238,7 @@ impl Network {
         }
         let Some(radios) = &mut self.radios else { return };
         radios.agents.posted[place] = Some(posted);
-        if !matches!(outcome, Outcome::Arrived { .. }) {
+        if !matches!(outcome, RadioReport::Arrived { .. }) {
             radios.agents.release(packet);
         }
     }
@@ -270,7 +271,7 @@ impl Network {
     /// Handles an overheard frame.
     pub(crate) fn overhear(&mut self, now: Time, at: RadioId, transmission: u32, observer: &mut dyn Observer) {
         let Some(radios) = &mut self.radios else { return };
-        let (frame, datagram) = radios.heard(transmission);
+        let (frame, datagram) = radios.on_the_air(transmission);
         let (from, to) = (frame.from as Address, frame.to as Address);
         match frame.packet {
             Some(packet) if is_arp(packet) => {}

@@ -9,7 +9,7 @@
 use whimbrel_control::{Span, Time};
 
 use super::mac::{BROADCAST, CONTROL, Failure, Frame, Outgoing};
-use super::{Outcome, RadioId, Radios};
+use super::{RadioId, RadioReport, Radios};
 use crate::engine::EventQueue;
 use crate::ledger::DropCause;
 use crate::packet::PacketId;
@@ -121,7 +121,7 @@ impl Radios {
         times: ArpTimes,
     ) {
         let to = outgoing.to;
-        let refused = |outgoing: Outgoing| Outcome::Refused {
+        let refused = |outgoing: Outgoing| RadioReport::Refused {
             packet: outgoing.packet,
             at: radio,
             cause: DropCause::NoAddress,
@@ -135,7 +135,7 @@ impl Radios {
             }
             Resolution::GiveUp(held) => {
                 let both = held.into_iter().chain([outgoing]);
-                self.outcomes.extend(both.map(|outgoing| Outcome::Failed {
+                self.outcomes.extend(both.map(|outgoing| RadioReport::Failed {
                     packet: outgoing.packet,
                     at: radio,
                     to,

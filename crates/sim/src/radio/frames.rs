@@ -5,7 +5,7 @@ use whimbrel_control::{Span, Time};
 use super::air::{Damage, Hearer, Signal, Transmission};
 use super::mac::{CONTROL, Failure, Frame, FrameKind, Heard};
 use super::mobility::Motion;
-use super::{Outcome, RadioId, Radios};
+use super::{RadioId, RadioReport, Radios};
 use crate::engine::{Event, EventQueue};
 use crate::kinds::ChunkKinds;
 use crate::ledger::DropCause;
@@ -236,7 +236,7 @@ impl Radios {
             .packet
             .filter(|packet| frame.is_broadcast() && packet & CONTROL != 0)
         {
-            self.outcomes.push_back(Outcome::Done { packet });
+            self.outcomes.push_back(RadioReport::Done { packet });
         }
     }
 
@@ -287,7 +287,7 @@ impl Radios {
             && matches!(heard, Heard::Frame(_))
             && self.agents.listens(radio)
         {
-            self.outcomes.push_back(Outcome::Overheard {
+            self.outcomes.push_back(RadioReport::Overheard {
                 at: radio,
                 transmission: id,
             });

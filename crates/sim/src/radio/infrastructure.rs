@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use whimbrel_control::{Rng, Time};
 
 use super::mac::{CONTROL, Outgoing};
-use super::{Outcome, RadioId, Radios};
+use super::{RadioId, RadioReport, Radios};
 use crate::config::SimConfig;
 use crate::engine::EventQueue;
 use crate::ledger::DropCause;
@@ -154,7 +154,7 @@ impl Radios {
             let outcomes = &mut self.outcomes;
             let mut each = |outgoing: Outgoing| {
                 let packet = outgoing.packet;
-                outcomes.push_back(Outcome::Left { packet, at: old });
+                outcomes.push_back(RadioReport::Left { packet, at: old });
             };
             let access_point = &mut self.radios[old as usize];
             access_point.mac.queue.reclaim(station, &mut each);

@@ -5,7 +5,7 @@
 //! due in between.
 //!
 //! Powers come from [`air`], times from [`phy`]; [`mac`] controls the stations and is independent of both. [`Radios`] connects them
-//! and reports the outcomes of packets to the [network](crate::network::Network) as [`Outcome`]s.
+//! and reports the outcomes of packets to the [network](crate::network::Network) as [`RadioReport`]s.
 
 mod agents;
 mod air;
@@ -47,7 +47,7 @@ use crate::routing::Datagram;
 
 /// The outcome of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Outcome {
+pub(crate) enum RadioReport {
     /// A radio received it.
     Arrived { packet: PacketId, at: RadioId },
     /// A radio's queue was full.
@@ -178,7 +178,7 @@ pub(crate) struct Radios {
     actions: Vec<Action>,
     /// The routing protocols.
     pub(crate) agents: Agents,
-    pub(crate) outcomes: VecDeque<Outcome>,
+    pub(crate) outcomes: VecDeque<RadioReport>,
     /// Time on the air of all frames sent on behalf of each flow, in the window, ns.
     pub(crate) air_time: Vec<u64>,
     /// Frame events, if an observer wants them.
@@ -364,7 +364,7 @@ impl Radios {
         if let Err(refused) = station.mac.offer(now, outgoing) {
             let packet = refused.packet;
             let cause = DropCause::QueueFull;
-            self.outcomes.push_back(Outcome::Refused {
+            self.outcomes.push_back(RadioReport::Refused {
                 packet,
                 at: radio,
                 cause,
@@ -383,7 +383,7 @@ impl Radios {
     pub(crate) fn reclaim(&mut self, radio: RadioId, to: RadioId, failure: Failure) {
         let outcomes = &mut self.outcomes;
         let mut each = |outgoing: Outgoing| {
-            outcomes.push_back(Outcome::Failed {
+            outcomes.push_back(RadioReport::Failed {
                 packet: outgoing.packet,
                 at: radio,
                 to,
@@ -406,7 +406,7 @@ impl Radios {
     }
 
     /// Returns a frame on the air, and the routing state of its packet if it is data.
-    pub(crate) fn heard(&self, transmission: u32) -> (Frame, Datagram) {
+    pub(crate) fn on_the_air(&self, transmission: u32) -> (Frame, Datagram) {
         let transmission = &self.transmissions[transmission as usize];
         (transmission.frame, transmission.datagram)
     }
@@ -473,9 +473,9 @@ impl Radios {
                     if let Some(packet) = frame.packet {
                         self.radios[frame.from as usize].mac.packet_taken(frame.sequence);
                         self.outcomes.push_back(if is_arp(packet) {
-                            Outcome::Arp { frame, at: radio }
+                            RadioReport::Arp { frame, at: radio }
                         } else {
-                            Outcome::Arrived { packet, at: radio }
+                            RadioReport::Arrived { packet, at: radio }
                         });
                     }
                 }
@@ -487,7 +487,7 @@ impl Radios {
                 // A broadcast is complete when its end has reached all receivers.
                 Action::Sent { outgoing, .. } if outgoing.to == BROADCAST => {}
                 Action::Sent { outgoing, .. } if outgoing.is_control() => {
-                    self.outcomes.push_back(Outcome::Done {
+                    self.outcomes.push_back(RadioReport::Done {
                         packet: outgoing.packet,
                     });
                 }
@@ -503,9 +503,9 @@ impl Radios {
     fn gave_up(&mut self, radio: RadioId, outgoing: Outgoing, taken: bool, failure: Failure) {
         let Outgoing { packet, to, .. } = outgoing;
         self.outcomes.push_back(if taken && !outgoing.is_control() {
-            Outcome::LinkFailed { at: radio, to, failure }
+            RadioReport::LinkFailed { at: radio, to, failure }
         } else {
-            Outcome::Failed {
+            RadioReport::Failed {
                 packet,
                 at: radio,
                 to,

@@ -9,7 +9,7 @@ use super::{Action, Address, Agent, Cause, Context, Datagram, Handle, Message};
 
 /// Where a packet is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PacketState {
     /// An agent holds the packet.
     Agent(Address),
     /// The packet waits in a node's queue, or is on the air.
@@ -53,7 +53,7 @@ pub(crate) struct Net {
     pub(crate) agents: Vec<Agent>,
     pub(crate) now: Time,
     pub(crate) datagrams: Vec<Datagram>,
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<PacketState>,
     /// Whether the second node receives from the first.
     pub(crate) hears: Vec<Vec<bool>>,
     /// Every control message sent.
@@ -203,7 +203,7 @@ impl Net {
             rank,
             ..Datagram::new(from, to, packet)
         });
-        self.places.push(Place::Agent(from));
+        self.places.push(PacketState::Agent(from));
         self.call(from, |agent, cx| agent.originate(cx, packet));
         packet
     }
@@ -255,7 +255,7 @@ impl Net {
         for action in actions {
             match action {
                 Action::Send { packet, next_hop } => {
-                    self.hand_over(node, packet, Place::Queue(node));
+                    self.hand_over(node, packet, PacketState::Queue(node));
                     let route = self.datagrams[packet as usize].route;
                     assert!(route.is_simple(), "a node twice in {route:?}");
                     let frame = Frame {
@@ -266,9 +266,9 @@ impl Net {
                 }
                 Action::Deliver { packet } => {
                     assert_eq!(self.datagrams[packet as usize].destination, node);
-                    self.hand_over(node, packet, Place::Delivered(self.now));
+                    self.hand_over(node, packet, PacketState::Delivered(self.now));
                 }
-                Action::Drop { packet, cause } => self.hand_over(node, packet, Place::Dropped(cause, node)),
+                Action::Drop { packet, cause } => self.hand_over(node, packet, PacketState::Dropped(cause, node)),
                 Action::Broadcast { message, delay } => {
                     let load = Load::Control(message);
                     self.at(self.now + delay, Event::Enqueue(node, Frame { load, to: None }));
@@ -314,9 +314,9 @@ impl Net {
         }
     }
 
-    fn hand_over(&mut self, node: Address, packet: Handle, place: Place) {
+    fn hand_over(&mut self, node: Address, packet: Handle, place: PacketState) {
         let now = &mut self.places[packet as usize];
-        assert_eq!(*now, Place::Agent(node), "packet {packet} goes to {place:?}");
+        assert_eq!(*now, PacketState::Agent(node), "packet {packet} goes to {place:?}");
         *now = place;
     }
 
@@ -324,7 +324,7 @@ impl Net {
         let queue = &mut self.queues[usize::from(node)];
         if queue.len() >= QUEUE {
             if let Load::Data(packet) = frame.load {
-                self.places[packet as usize] = Place::Dropped(Cause::BufferFull, node);
+                self.places[packet as usize] = PacketState::Dropped(Cause::BufferFull, node);
             }
             return;
         }
@@ -430,8 +430,8 @@ impl Net {
     fn arrive(&mut self, from: Address, to: Address, frame: Frame) {
         match frame.load {
             Load::Data(packet) => {
-                assert_eq!(self.places[packet as usize], Place::Queue(from));
-                self.places[packet as usize] = Place::Agent(to);
+                assert_eq!(self.places[packet as usize], PacketState::Queue(from));
+                self.places[packet as usize] = PacketState::Agent(to);
                 self.call(to, |agent, cx| agent.receive_data(cx, from, packet));
             }
             Load::Control(message) => self.call(to, |agent, cx| agent.receive_control(cx, from, &message)),
@@ -441,8 +441,8 @@ impl Net {
     fn failed(&mut self, node: Address, next_hop: Address, frame: Frame, unsent: bool) {
         match frame.load {
             Load::Data(packet) => {
-                assert_eq!(self.places[packet as usize], Place::Queue(node));
-                self.places[packet as usize] = Place::Agent(node);
+                assert_eq!(self.places[packet as usize], PacketState::Queue(node));
+                self.places[packet as usize] = PacketState::Agent(node);
                 self.call(node, |agent, cx| {
                     if unsent {
                         agent.data_returned(cx, next_hop, packet);
@@ -480,7 +480,11 @@ impl Net {
     /// Checks that every packet at an agent waits there, and that no agent has others.
     pub(crate) fn check_conservation(&self) {
         for (node, agent) in (0..).zip(&self.agents) {
-            let here = self.places.iter().filter(|place| **place == Place::Agent(node)).count();
+            let here = self
+                .places
+                .iter()
+                .filter(|place| **place == PacketState::Agent(node))
+                .count();
             assert_eq!(here, agent.buffered(), "packets at node {node}");
         }
     }
@@ -488,7 +492,7 @@ impl Net {
     pub(crate) fn delivered(&self) -> usize {
         self.places
             .iter()
-            .filter(|place| matches!(place, Place::Delivered(_)))
+            .filter(|place| matches!(place, PacketState::Delivered(_)))
             .count()
     }
 

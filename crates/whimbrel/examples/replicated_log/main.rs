@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use whimbrel::simulated::{Outcome, Rng, Scenario, Simulation, SimulationError};
+use whimbrel::simulated::{Rng, RunSummary, Scenario, Simulation, SimulationError};
 use whimbrel::{Span, StackConfig};
 
 use log::{Disk, Journal};
@@ -79,7 +79,7 @@ fn failures(scenario: &Scenario, hasty: bool) -> Vec<SimulationError> {
 }
 
 /// Runs the robot and its servers with the faults of a seed.
-pub(crate) fn run(scenario: &Scenario, seed: u64, hasty: bool, prints: bool) -> Result<Outcome, SimulationError> {
+pub(crate) fn run(scenario: &Scenario, seed: u64, hasty: bool, prints: bool) -> Result<RunSummary, SimulationError> {
     let mut random = Rng::stream(seed, "faults");
     let mut simulation = Simulation::new(scenario, seed);
     let disks: Vec<Disk> = SERVERS.iter().map(|_| Disk::default()).collect();

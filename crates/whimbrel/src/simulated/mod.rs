@@ -97,7 +97,7 @@
 //! - `tokio::select!` polls its branches in random order. Begin it with `biased;`, or build with `RUSTFLAGS="--cfg tokio_unstable"`: tokio
 //!   then takes the simulation's seed.
 //!
-//! [`Outcome::digest`] shows whether two runs were equal.
+//! [`RunSummary::digest`] shows whether two runs were equal.
 
 mod clock;
 mod network;
@@ -121,7 +121,7 @@ pub(crate) use self::clock::{Clock, Timer};
 pub use self::node::Failure;
 use self::node::Program;
 pub(crate) use self::node::current;
-pub use self::run::{Outcome, SimulationError};
+pub use self::run::{RunSummary, SimulationError};
 
 /// The network of a scenario file, between nodes that run programs. It is read once and serves any number of simulations.
 #[derive(Clone, Debug)]

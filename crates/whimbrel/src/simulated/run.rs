@@ -14,7 +14,7 @@ const LEAST_LOOK: Span = Span::from_millis(1);
 
 /// What a run has come to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Outcome {
+pub struct RunSummary {
     /// The simulated time at its end.
     pub elapsed: Span,
     /// Datagrams that the nodes sent.
@@ -71,7 +71,7 @@ impl Simulation {
     ///
     /// # Panics
     /// Panics if it is called within a tokio runtime.
-    pub fn run(self) -> Result<Outcome, SimulationError> {
+    pub fn run(self) -> Result<RunSummary, SimulationError> {
         let mut run = Run::new(self)?;
         let end = Time::ZERO + run.simulation.duration;
         while let Some(now) = run.next_time().filter(|now| *now <= end) {
@@ -220,9 +220,9 @@ impl Run {
         Ok(())
     }
 
-    fn outcome(&self) -> Outcome {
+    fn outcome(&self) -> RunSummary {
         let traffic = self.shared.lock().traffic;
-        Outcome {
+        RunSummary {
             elapsed: self.shared.now().since(Time::ZERO),
             datagrams: traffic.datagrams,
             bytes: traffic.bytes,

@@ -70,13 +70,13 @@ impl<'a> Auth<'a> {
 }
 
 /// Offsets of the first AUTH chunk: its first byte, its HMAC, and the first byte after it.
-struct Place {
+struct AuthOffsets {
     start: usize,
     hmac: core::ops::Range<usize>,
     end: usize,
 }
 
-fn find(bytes: &[u8], elided: bool) -> Option<Place> {
+fn find(bytes: &[u8], elided: bool) -> Option<AuthOffsets> {
     let mut chunks = Chunks::new(bytes, elided);
     loop {
         let start = bytes.len() - chunks.rest_len();
@@ -84,7 +84,7 @@ fn find(bytes: &[u8], elided: bool) -> Option<Place> {
             Ok(Chunk::Auth(auth)) => {
                 let hmac = start + AUTH_HEADER_LEN..start + AUTH_HEADER_LEN + auth.hmac.len();
                 let end = (start + tlv::padded(hmac.end - start)).min(bytes.len());
-                return Some(Place { start, hmac, end });
+                return Some(AuthOffsets { start, hmac, end });
             }
             Ok(_) | Err(super::ChunkError::Malformed { .. }) => {}
             Err(_) => return None,

@@ -113,7 +113,7 @@ impl Totals {
     }
 
     /// Adds the tests of the Python package.
-    fn python(&mut self, result: Result<python::Tested, python::Trouble>) {
+    fn python(&mut self, result: Result<python::Tested, python::NotTested>) {
         match result {
             Ok(tested) => {
                 self.programs += 1;
@@ -125,14 +125,14 @@ impl Totals {
                     self.note(&format!("{WHOLE}python::{place}: {reason}"));
                 }
             }
-            Err(python::Trouble::NotRun(reason)) => {
+            Err(python::NotTested::NotRun(reason)) => {
                 let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
                 note(&format!("NOT RUN: the tests of the Python package: {reason}"));
                 // It counts as one test.
                 self.passed += 1;
                 self.note(&format!("{WHOLE}python::all tests of the Python package: {reason}"));
             }
-            Err(python::Trouble::Failed(reason)) => {
+            Err(python::NotTested::Failed(reason)) => {
                 self.failed += 1;
                 self.failures.push(format!("crates/python: {reason}"));
             }
@@ -276,12 +276,12 @@ mod tests {
     fn python_package_that_cannot_be_built_is_a_failure_beside_the_other_results() {
         let mut totals = Totals::default();
         totals.read("test result: ok. 5 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.20s");
-        totals.python(Err(python::Trouble::Failed("maturin wrote no wheel".to_owned())));
+        totals.python(Err(python::NotTested::Failed("maturin wrote no wheel".to_owned())));
         assert_eq!(totals.summary(), "total: 5 passed, 1 failed, 0 ignored, 0 not run");
         assert_eq!(totals.report(), "FAILED crates/python: maturin wrote no wheel");
         assert!(totals.conclude(Instant::now(), false, true).is_err());
         let mut totals = Totals::default();
-        totals.python(Err(python::Trouble::NotRun("no network".to_owned())));
+        totals.python(Err(python::NotTested::NotRun("no network".to_owned())));
         assert_eq!(totals.summary(), "total: 0 passed, 0 failed, 0 ignored, 1 not run");
     }
 

@@ -20,7 +20,7 @@ pub(crate) struct Tested {
 
 /// Why the tests were not run, or why they failed before they started.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum NotTested {
     /// The machine lacks something, or cannot reach the package registry.
     NotRun(String),
     /// The package cannot be built or installed.
@@ -28,7 +28,7 @@ pub(crate) enum Trouble {
 }
 
 /// Returns the virtual environment with a wheel of the working tree and what its tests need.
-pub(crate) fn environment() -> Result<PathBuf, Trouble> {
+pub(crate) fn environment() -> Result<PathBuf, NotTested> {
     let folder = root().join("target/python");
     let python = folder.join("bin/python");
     if !python.exists() {
@@ -38,12 +38,12 @@ pub(crate) fn environment() -> Result<PathBuf, Trouble> {
             Ok(made) => {
                 let _ = std::fs::remove_dir_all(&folder);
                 let reason = last_line(&made.stdout, &made.stderr);
-                return Err(Trouble::NotRun(format!(
+                return Err(NotTested::NotRun(format!(
                     "python3 -m venv failed (Debian package python3-venv): {reason}"
                 )));
             }
             Err(error) => {
-                return Err(Trouble::NotRun(format!(
+                return Err(NotTested::NotRun(format!(
                     "python3 is missing (Debian package python3): {error}"
                 )));
             }
@@ -52,12 +52,12 @@ pub(crate) fn environment() -> Result<PathBuf, Trouble> {
     let new_enough = "import sys; sys.exit(sys.version_info < (3, 10))";
     let version = Command::new(&python).args(["-c", new_enough]).status();
     if !version.is_ok_and(|status| status.success()) {
-        return Err(Trouble::NotRun("Python 3.10 or later is needed".to_owned()));
+        return Err(NotTested::NotRun("Python 3.10 or later is needed".to_owned()));
     }
     if !folder.join("bin/maturin").exists() {
         pip(&python, &["maturin>=1.9.4,<2"])?;
     }
-    let wheel = wheel(&folder.join("bin/maturin")).map_err(Trouble::Failed)?;
+    let wheel = wheel(&folder.join("bin/maturin")).map_err(NotTested::Failed)?;
     // First what the package needs, then the package: pip keeps an installed one of the same version.
     pip(&python, &[&format!("{}[test]", wheel.display())])?;
     pip(
@@ -67,14 +67,14 @@ pub(crate) fn environment() -> Result<PathBuf, Trouble> {
     Ok(python)
 }
 
-fn pip(python: &Path, arguments: &[&str]) -> Result<(), Trouble> {
+fn pip(python: &Path, arguments: &[&str]) -> Result<(), NotTested> {
     let mut command = Command::new(python);
     command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
     command.args(arguments);
     note(&format!("$ {}", process::line(&command)));
     let done = command
         .output()
-        .map_err(|error| Trouble::Failed(format!("cannot start pip: {error}")))?;
+        .map_err(|error| NotTested::Failed(format!("cannot start pip: {error}")))?;
     if done.status.success() {
         return Ok(());
     }
@@ -82,7 +82,7 @@ fn pip(python: &Path, arguments: &[&str]) -> Result<(), Trouble> {
 }
 
 /// Returns why pip failed, by what it printed: only without a connection to the registry are tests not run.
-fn pip_trouble(stdout: &[u8], stderr: &[u8]) -> Trouble {
+fn pip_trouble(stdout: &[u8], stderr: &[u8]) -> NotTested {
     // Names of exceptions of urllib3, which pip prints for each attempt.
     const NO_CONNECTION: [&str; 6] = [
         "NewConnectionError",
@@ -103,9 +103,9 @@ fn pip_trouble(stdout: &[u8], stderr: &[u8]) -> Trouble {
             if printed.contains("(from versions: none)")
                 || printed.contains("Could not install packages due to an OSError") =>
         {
-            Trouble::NotRun(format!("pip cannot reach the package registry: {}", line.trim()))
+            NotTested::NotRun(format!("pip cannot reach the package registry: {}", line.trim()))
         }
-        _ => Trouble::Failed(format!("pip cannot install the packages: {reason}")),
+        _ => NotTested::Failed(format!("pip cannot install the packages: {reason}")),
     }
 }
 
@@ -126,10 +126,10 @@ fn wheel(maturin: &Path) -> Outcome<PathBuf> {
 }
 
 /// Runs the tests of the package with the command of the same build. `is_built`: `cargo test` for the workspace has built it.
-pub(crate) fn test(is_built: bool) -> Result<Tested, Trouble> {
+pub(crate) fn test(is_built: bool) -> Result<Tested, NotTested> {
     let python = environment()?;
     if !is_built {
-        process::run(&mut process::cargo(&["build", "--quiet", "-p", "whimbrel-cli"])).map_err(Trouble::Failed)?;
+        process::run(&mut process::cargo(&["build", "--quiet", "-p", "whimbrel-cli"])).map_err(NotTested::Failed)?;
     }
     let mut command = Command::new(&python);
     command
@@ -141,7 +141,7 @@ pub(crate) fn test(is_built: bool) -> Result<Tested, Trouble> {
     note(&format!("$ {}", process::line(&command)));
     let mut child = command
         .spawn()
-        .map_err(|error| Trouble::Failed(format!("cannot start pytest: {error}")))?;
+        .map_err(|error| NotTested::Failed(format!("cannot start pytest: {error}")))?;
     let mut tested = Tested::default();
     let lines = process::lines_of(child.stdout.take().expect("standard output was asked for"));
     loop {
@@ -154,7 +154,7 @@ pub(crate) fn test(is_built: bool) -> Result<Tested, Trouble> {
             Err(RecvTimeoutError::Timeout) => {
                 process::end(&mut child);
                 let minutes = process::SILENCE.as_secs() / 60;
-                return Err(Trouble::Failed(format!(
+                return Err(NotTested::Failed(format!(
                     "pytest printed nothing for {minutes} minutes and was ended"
                 )));
             }
@@ -162,9 +162,9 @@ pub(crate) fn test(is_built: bool) -> Result<Tested, Trouble> {
     }
     let status = child
         .wait()
-        .map_err(|error| Trouble::Failed(format!("lost pytest: {error}")))?;
+        .map_err(|error| NotTested::Failed(format!("lost pytest: {error}")))?;
     if !status.success() && tested.failed == 0 {
-        return Err(Trouble::Failed(format!("pytest failed: {status}")));
+        return Err(NotTested::Failed(format!("pytest failed: {status}")));
     }
     Ok(tested)
 }
@@ -230,13 +230,13 @@ mod tests {
                     ERROR: No matching distribution found for maturin";
         let not_run = pip_trouble(b"", format!("{lost}\n{none}").as_bytes());
         assert!(
-            matches!(&not_run, Trouble::NotRun(reason) if reason.contains("Connection refused")),
+            matches!(&not_run, NotTested::NotRun(reason) if reason.contains("Connection refused")),
             "{not_run:?}"
         );
         let conflict = "ERROR: Cannot install scipy==1.15 and scipy==1.10 because these package versions have conflicting dependencies.";
         for printed in [none.to_owned(), conflict.to_owned(), format!("{lost}\n{conflict}")] {
             let failed = pip_trouble(b"", printed.as_bytes());
-            assert!(matches!(failed, Trouble::Failed(_)), "{printed}");
+            assert!(matches!(failed, NotTested::Failed(_)), "{printed}");
         }
     }
 

@@ -24,11 +24,11 @@ pub(super) struct Scheme {
 #[derive(Deserialize)]
 pub(super) struct Slot {
     pub(super) slot: String,
-    pub(super) parts: Vec<Part>,
+    pub(super) parts: Vec<PartRow>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Part {
+pub(super) struct PartRow {
     pub(super) name: String,
     pub(super) summary: String,
     pub(super) source: String,

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::super::inline::{cell, toml};
 use super::super::reference::Examples;
 use super::plots::{Figures, Network};
-use super::registry::{Part, Registry, Scheme, Slot};
+use super::registry::{PartRow, Registry, Scheme, Slot};
 use super::uses::{Key, Uses, slot_named};
 use crate::chore::Outcome;
 
@@ -58,7 +58,7 @@ impl Slot {
     }
 }
 
-impl Part {
+impl PartRow {
     pub(super) fn section(
         &self,
         slot: &Slot,

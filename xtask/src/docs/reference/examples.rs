@@ -84,7 +84,7 @@ impl Examples {
     pub(crate) fn blocks(
         &self,
         schema: &Schema,
-        place: &Place<'_>,
+        place: &TablePlace<'_>,
         table: &Table<'_>,
         is_shown: &dyn Fn(&str) -> bool,
         problems: &mut Vec<String>,
@@ -140,7 +140,7 @@ impl Examples {
     }
 
     /// Returns a block with the given values alone, for a table whose fields another section shows or that has any fields.
-    pub(crate) fn given(&self, place: &Place<'_>, problems: &mut Vec<String>) -> String {
+    pub(crate) fn given(&self, place: &TablePlace<'_>, problems: &mut Vec<String>) -> String {
         let Some(given) = self.section.get(place.path) else {
             problems.push(format!("{}: no example: give one in {FILE}", place.path));
             return String::new();
@@ -158,13 +158,13 @@ impl Examples {
 }
 
 /// Where a table stands in a scenario.
-pub(crate) struct Place<'p> {
+pub(crate) struct TablePlace<'p> {
     /// Such as `link.queue`; empty for the top level.
     pub(crate) path: &'p str,
     pub(crate) is_list: bool,
 }
 
-impl Place<'_> {
+impl TablePlace<'_> {
     /// Returns the table's header in a scenario.
     pub(crate) fn header(&self) -> String {
         match self.path {

@@ -15,7 +15,7 @@ use super::markdown::Anchors;
 use crate::chore::Outcome;
 
 pub(crate) use examples::Examples;
-use examples::Place;
+use examples::TablePlace;
 use schema::{Field, Schema, Table, text};
 use types::Types;
 
@@ -145,7 +145,7 @@ impl<'s> Page<'s> {
 
     fn section(&mut self, section: &Section) {
         let name = self.schema.at(section.path).unwrap_or_default();
-        let place = Place {
+        let place = TablePlace {
             path: section.path,
             is_list: self.schema.is_list(section.path),
         };
@@ -183,12 +183,12 @@ impl<'s> Page<'s> {
     }
 
     /// Writes the example of a table without fields of its own.
-    fn given(&mut self, place: &Place<'_>) {
+    fn given(&mut self, place: &TablePlace<'_>) {
         self.shown.insert(place.path.to_owned());
         self.text += &self.examples.given(place, &mut self.problems);
     }
 
-    fn kinds(&mut self, section: &Section, place: &Place<'_>, name: &str, tables: &[Table<'s>]) {
+    fn kinds(&mut self, section: &Section, place: &TablePlace<'_>, name: &str, tables: &[Table<'s>]) {
         let kinds = tables.iter().filter_map(|table| table.kind);
         let links: Vec<_> = kinds
             .map(|kind| format!("[`{kind}`](#{})", self.types.anchor(name, Some(kind))))
@@ -207,7 +207,7 @@ impl<'s> Page<'s> {
     }
 
     /// Writes the fields of a table, the meanings of their words, and the examples.
-    fn table(&mut self, place: &Place<'_>, name: &str, table: &Table<'s>) {
+    fn table(&mut self, place: &TablePlace<'_>, name: &str, table: &Table<'s>) {
         self.shown.insert(place.id(table));
         if !table.fields.is_empty() {
             self.text += "| field | type and range | default | meaning |\n|---|---|---|---|\n";

@@ -92,7 +92,7 @@ pub(super) fn run(args: &Args, mut scenario: Scenario) -> Outcome<u8> {
     };
     let too_slow = done.too_slow(args.late);
     let json = report::json(&scenario.title, None, &done, too_slow.as_deref(), of_programs);
-    give_out(args, &scenario, &done, &json, recording, interrupted)?;
+    write_results(args, &scenario, &done, &json, recording, interrupted)?;
     if done.gate.received == 0 && !args.quiet {
         note("note: no program sent a packet to another node");
     }
@@ -248,7 +248,7 @@ fn command(args: &Args, seed: u64) -> Vec<String> {
 }
 
 /// Writes the results and prints the report. Standard output belongs to the programs, except for `--json`.
-fn give_out(
+fn write_results(
     args: &Args,
     scenario: &Scenario,
     done: &Report,

@@ -25,19 +25,19 @@ pub(super) fn run_scenario(
         timeline: planned.timeline,
         ..whimbrel_lab::Options::new(interrupted)
     };
-    let mut teller = Reporter::new(quiet);
+    let mut reporter = Reporter::new(quiet);
     let mut runs = Vec::with_capacity(planned.scenario.runs());
-    let outcome = run_planned(planned, &options, &mut teller, &mut |run| {
+    let outcome = run_planned(planned, &options, &mut reporter, &mut |run| {
         if let Some(results) = &mut results {
             results.add(&run)?;
         }
         runs.push(run);
         Ok(())
     });
-    teller.finish();
+    reporter.finish();
     let status = match &outcome {
-        whimbrel_lab::Outcome { error: Some(_), .. } => Status::Failed,
-        whimbrel_lab::Outcome { interrupted: true, .. } => Status::Interrupted,
+        whimbrel_lab::RunEnd { error: Some(_), .. } => Status::Failed,
+        whimbrel_lab::RunEnd { interrupted: true, .. } => Status::Interrupted,
         _ => Status::Complete,
     };
     let written = results.map(|results| results.finish(status)).transpose();

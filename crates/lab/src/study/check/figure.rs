@@ -1,10 +1,10 @@
 //! Checks of single figures: bounds, and values of a paper.
 
 use super::certainty::Distance;
+use super::comparison::{Comparison, nothing};
 use super::equal::{is_itself, neutral};
-use super::part::{Part, nothing};
 use crate::stats::TAIL;
-use crate::study::figures::{Case, Trouble, combined, expected_fits, label};
+use crate::study::figures::{Case, StudyProblem, combined, expected_fits, label};
 use crate::study::file::{Check, Expected, Selection};
 use crate::study::verdict::Verdict;
 
@@ -68,12 +68,12 @@ impl Bounds {
 }
 
 /// Checks the fields of a check: the strict bounds, and those for the direction, which must be wider.
-fn consistent(strict: Bounds, partly: Bounds, noise: bool, surely: bool) -> Result<(), Trouble> {
+fn consistent(strict: Bounds, partly: Bounds, noise: bool, surely: bool) -> Result<(), StudyProblem> {
     if strict.iter().next().is_none() {
-        return Err(Trouble::new("", "`at_least`, `at_most` or both expected", None));
+        return Err(StudyProblem::new("", "`at_least`, `at_most` or both expected", None));
     }
     if noise && surely {
-        return Err(Trouble::new("surely", "either `noise` or `surely` expected", None));
+        return Err(StudyProblem::new("surely", "either `noise` or `surely` expected", None));
     }
     for (field, bound) in [
         ("at_least", strict.least),
@@ -83,7 +83,13 @@ fn consistent(strict: Bounds, partly: Bounds, noise: bool, surely: bool) -> Resu
     ] {
         finite(field, bound.unwrap_or_default())?;
     }
-    let trouble = |field| Err(Trouble::new(field, "a bound wider than the strict one expected", None));
+    let trouble = |field| {
+        Err(StudyProblem::new(
+            field,
+            "a bound wider than the strict one expected",
+            None,
+        ))
+    };
     if partly
         .least
         .is_some_and(|partly| strict.least.is_none_or(|least| partly > least))
@@ -100,18 +106,18 @@ fn consistent(strict: Bounds, partly: Bounds, noise: bool, surely: bool) -> Resu
 }
 
 /// Refuses infinities and what is not a number.
-fn finite(field: &str, value: f64) -> Result<(), Trouble> {
+fn finite(field: &str, value: f64) -> Result<(), StudyProblem> {
     if value.is_finite() {
         return Ok(());
     }
-    Err(Trouble::new(
+    Err(StudyProblem::new(
         field,
         format!("a finite number expected, found {value}"),
         None,
     ))
 }
 
-pub(super) fn bounds(check: &Check, case: &Case) -> Result<Part, Trouble> {
+pub(super) fn bounds(check: &Check, case: &Case) -> Result<Comparison, StudyProblem> {
     let Check::Bounds {
         of,
         at_least: least,
@@ -122,7 +128,7 @@ pub(super) fn bounds(check: &Check, case: &Case) -> Result<Part, Trouble> {
         surely,
     } = check
     else {
-        return Err(Trouble::new("", "bounds expected", None));
+        return Err(StudyProblem::new("", "bounds expected", None));
     };
     let strict = Bounds {
         least: *least,
@@ -160,7 +166,7 @@ pub(super) fn bounds(check: &Check, case: &Case) -> Result<Part, Trouble> {
     if unsure {
         text += "; a single run";
     }
-    Ok(Part {
+    Ok(Comparison {
         label: label(&case.at),
         verdict: if open || unsure { Verdict::Inconclusive } else { exact },
         exact,
@@ -186,7 +192,7 @@ fn distance(case: &Case, distance: f64, comparisons: usize) -> Option<Distance> 
     })
 }
 
-impl Part {
+impl Comparison {
     /// A point that holds because both sides are the same runs is vacuous, unless the claim is that two configurations are equal: then it
     /// could have failed.
     fn unless_vacuous(mut self, of: &Selection, case: &Case, equality: bool) -> Self {
@@ -212,7 +218,7 @@ pub(super) struct Near<'c> {
 }
 
 impl Near<'_> {
-    pub(super) fn parts(&self, cases: &[Case], thinned: bool) -> Result<Vec<Part>, Trouble> {
+    pub(super) fn parts(&self, cases: &[Case], thinned: bool) -> Result<Vec<Comparison>, StudyProblem> {
         self.consistent()?;
         if let Some(value) = self.value {
             return Ok(cases.iter().map(|case| self.part(case, value)).collect());
@@ -225,11 +231,11 @@ impl Near<'_> {
     }
 
     /// Checks the expected values: of one source, and such that there is a relative difference from them.
-    fn consistent(&self) -> Result<(), Trouble> {
+    fn consistent(&self) -> Result<(), StudyProblem> {
         let given = [self.value.is_some(), !self.values.is_empty(), self.of.theory.is_some()];
         if given.into_iter().filter(|given| *given).count() != 1 {
             let message = "one of `value`, `values` and the selection's `theory` expected";
-            return Err(Trouble::new("", message, None));
+            return Err(StudyProblem::new("", message, None));
         }
         let given = self.value.map(|value| ("value".to_owned(), value)).into_iter();
         let listed = self.values.iter().enumerate();
@@ -239,14 +245,14 @@ impl Near<'_> {
             finite(&field, value)?;
             if value == 0.0 {
                 let message = "there is no relative difference from 0: a check of kind `bounds` expected";
-                return Err(Trouble::new(field, message, None));
+                return Err(StudyProblem::new(field, message, None));
             }
         }
         Ok(())
     }
 
     /// The points for which values are listed, in the order of the list.
-    fn parts_by_point(&self, cases: &[Case], thinned: bool) -> Result<Vec<Part>, Trouble> {
+    fn parts_by_point(&self, cases: &[Case], thinned: bool) -> Result<Vec<Comparison>, StudyProblem> {
         let mut parts = Vec::new();
         for (number, expected) in self.values.iter().enumerate() {
             let mut found = false;
@@ -260,14 +266,14 @@ impl Near<'_> {
             }
             if !found && !thinned {
                 let message = format!("there is no point {}", label(&expected.at.0));
-                return Err(Trouble::new(format!("values[{number}].at"), message, None));
+                return Err(StudyProblem::new(format!("values[{number}].at"), message, None));
             }
         }
         Ok(parts)
     }
 
     /// The check of a point.
-    fn part(&self, case: &Case, expected: f64) -> Part {
+    fn part(&self, case: &Case, expected: f64) -> Comparison {
         let summary = case.summary();
         let Some(mean) = summary.mean else {
             return nothing(label(&case.at));
@@ -282,7 +288,7 @@ impl Near<'_> {
         let open = !case.deterministic && ci95 > beyond;
         let partly = signed || self.within_partly.is_some_and(|within| off <= within);
         let exact = graded(off <= self.within, partly);
-        Part {
+        Comparison {
             label: label(&case.at),
             verdict: if open { Verdict::Inconclusive } else { exact },
             exact,

@@ -1,9 +1,9 @@
 //! From figures to verdicts.
 
 mod certainty;
+mod comparison;
 mod equal;
 mod figure;
-mod part;
 mod series;
 mod together;
 
@@ -12,11 +12,11 @@ use serde_json::Value;
 use whimbrel_scenario::word_hint;
 
 pub(crate) use self::certainty::Seeds;
+use self::comparison::Comparison;
 use self::figure::{Near, bounds};
-use self::part::Part;
 use self::series::series_part;
 use self::together::decide_together;
-use super::figures::{At, Case, Figured, Trouble, axis_of, expected_fits, label};
+use super::figures::{At, Case, Figured, StudyProblem, axis_of, expected_fits, label};
 use super::file::{Check, ClaimEntry, Expected, FigureEntry, Selection};
 use super::verdict::Verdict;
 use crate::stats::Summary;
@@ -62,7 +62,7 @@ pub(crate) struct Plotted {
 }
 
 /// Checks a claim.
-pub(crate) fn evaluate(claim: &ClaimEntry, data: &Figured<'_>) -> Result<Finding, Trouble> {
+pub(crate) fn evaluate(claim: &ClaimEntry, data: &Figured<'_>) -> Result<Finding, StudyProblem> {
     let (selection, over) = claim.check.subject();
     let cases = data.cases(selection).map_err(|trouble| trouble.within("of"))?;
     judge(claim, &cases, over, data.thinned)
@@ -70,7 +70,12 @@ pub(crate) fn evaluate(claim: &ClaimEntry, data: &Figured<'_>) -> Result<Finding
 
 /// Checks a claim by the figures that were kept of `seeds` runs of each point; `marked` if points of which both sides are the same runs were
 /// marked.
-pub(crate) fn regrade(claim: &ClaimEntry, points: &[Plotted], seeds: usize, marked: bool) -> Result<Finding, Trouble> {
+pub(crate) fn regrade(
+    claim: &ClaimEntry,
+    points: &[Plotted],
+    seeds: usize,
+    marked: bool,
+) -> Result<Finding, StudyProblem> {
     let of = claim.check.of();
     let mut cases: Vec<Case> = points
         .iter()
@@ -82,7 +87,7 @@ pub(crate) fn regrade(claim: &ClaimEntry, points: &[Plotted], seeds: usize, mark
     judge(claim, &cases, claim.check.subject().1, true)
 }
 
-fn judge(claim: &ClaimEntry, cases: &[Case], over: Option<&str>, thinned: bool) -> Result<Finding, Trouble> {
+fn judge(claim: &ClaimEntry, cases: &[Case], over: Option<&str>, thinned: bool) -> Result<Finding, StudyProblem> {
     let over = over.map(|given| known_axis("over", given, cases)).transpose()?;
     let points = plotted(&claim.check, cases);
     let judge = |cases: &[Case]| {
@@ -123,7 +128,7 @@ fn judge(claim: &ClaimEntry, cases: &[Case], over: Option<&str>, thinned: bool) 
         }
     }
     best.map(conclude)
-        .ok_or_else(|| Trouble::new("of", "nothing is selected", None))
+        .ok_or_else(|| StudyProblem::new("of", "nothing is selected", None))
 }
 
 /// The figures of all points that have any.
@@ -139,11 +144,11 @@ fn plotted(check: &Check, cases: &[Case]) -> Vec<Plotted> {
 }
 
 /// The points of a figure of the paper, with the paper's values where they are known.
-pub(crate) fn pictured(figure: &FigureEntry, data: &Figured<'_>) -> Result<Vec<Plotted>, Trouble> {
+pub(crate) fn pictured(figure: &FigureEntry, data: &Figured<'_>) -> Result<Vec<Plotted>, StudyProblem> {
     let cases = match (&figure.of, &figure.snapshot) {
         (Some(of), None) => data.cases(of).map_err(|trouble| trouble.within("of"))?,
         (None, Some(snapshot)) => data.lines(snapshot).map_err(|trouble| trouble.within("snapshot"))?,
-        _ => return Err(Trouble::new("", "either `of` or `snapshot` expected", None)),
+        _ => return Err(StudyProblem::new("", "either `of` or `snapshot` expected", None)),
     };
     if let Some(over) = &figure.over {
         known_axis("over", over, &cases)?;
@@ -155,7 +160,7 @@ pub(crate) fn pictured(figure: &FigureEntry, data: &Figured<'_>) -> Result<Vec<P
         }
         if !found && !data.thinned {
             let message = format!("there is no point {}", label(&expected.at.0));
-            return Err(Trouble::new(format!("paper[{number}].at"), message, None));
+            return Err(StudyProblem::new(format!("paper[{number}].at"), message, None));
         }
     }
     let paper = |case: &Case| {
@@ -168,7 +173,7 @@ pub(crate) fn pictured(figure: &FigureEntry, data: &Figured<'_>) -> Result<Vec<P
     Ok(cases.iter().filter_map(|case| point(case, paper(case))).collect())
 }
 
-fn fits(expected: &Expected, case: &Case) -> Result<bool, Trouble> {
+fn fits(expected: &Expected, case: &Case) -> Result<bool, StudyProblem> {
     let names: Vec<_> = case.at.iter().map(|(name, _)| name.clone()).collect();
     expected_fits(expected, &case.at, &names)
 }
@@ -223,7 +228,7 @@ impl Finding {
     }
 }
 
-fn known_axis(field: &str, given: &str, cases: &[Case]) -> Result<String, Trouble> {
+fn known_axis(field: &str, given: &str, cases: &[Case]) -> Result<String, StudyProblem> {
     axis_of(given, cases).ok_or_else(|| {
         let names: Vec<_> = cases
             .iter()
@@ -231,7 +236,7 @@ fn known_axis(field: &str, given: &str, cases: &[Case]) -> Result<String, Troubl
             .flat_map(|case| &case.at)
             .map(|(name, _)| name)
             .collect();
-        Trouble::new(
+        StudyProblem::new(
             field,
             format!("there is no free axis `{given}`"),
             word_hint(given, &names, "axes"),
@@ -258,10 +263,10 @@ impl Check {
 }
 
 /// The parts without those that are the same runs as one before them, and how many those are.
-fn distinct(parts: Vec<Part>) -> (Vec<Part>, usize) {
+fn distinct(parts: Vec<Comparison>) -> (Vec<Comparison>, usize) {
     let all = parts.len();
     let mut known = Vec::new();
-    let mut kept: Vec<Part> = Vec::with_capacity(all);
+    let mut kept: Vec<Comparison> = Vec::with_capacity(all);
     for part in parts {
         if part.identity.is_none_or(|identity| !known.contains(&identity)) {
             known.extend(part.identity);
@@ -281,7 +286,7 @@ fn counted(count: usize, one: &str, many: &str) -> String {
 }
 
 /// What all parts say together.
-fn whole(parts: Vec<Part>) -> Finding {
+fn whole(parts: Vec<Comparison>) -> Finding {
     let (vacuous, parts): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| part.verdict == Verdict::Vacuous);
     let (mut parts, same) = distinct(parts);
     decide_together(&mut parts);
@@ -294,7 +299,7 @@ fn whole(parts: Vec<Part>) -> Finding {
     );
     let verdict = Verdict::of_points(holds, direction, fails, open);
     let undecided = deciding(&parts).filter(|_| verdict == Verdict::Inconclusive);
-    let seeds = undecided.and_then(Part::seeds);
+    let seeds = undecided.and_then(Comparison::seeds);
     let decide = seeds.map_or_else(String::new, Seeds::text);
     let besides = besides(same, vacuous.len());
     if let [part] = parts.as_slice() {
@@ -354,12 +359,12 @@ fn whole(parts: Vec<Part>) -> Finding {
         figure: worst.or(vacuous.first()).and_then(|part| part.figure),
         seeds,
         points: Vec::new(),
-        margin: worst.map_or(f64::NEG_INFINITY, Part::known_margin),
+        margin: worst.map_or(f64::NEG_INFINITY, Comparison::known_margin),
     }
 }
 
 /// The undecided part whose seeds decide the claim: from that number on, its class stays what it is with any number if all figures stay.
-fn deciding(parts: &[Part]) -> Option<&Part> {
+fn deciding(parts: &[Comparison]) -> Option<&Comparison> {
     let (mut open, decided): (Vec<_>, Vec<_>) = parts.iter().partition(|part| part.verdict == Verdict::Inconclusive);
     // Parts that no number of seeds decides come last.
     open.sort_by_key(|part| (part.seeds().is_none(), part.seeds()));
@@ -391,7 +396,7 @@ fn besides(same: usize, vacuous: usize) -> String {
     }
 }
 
-fn parts(check: &Check, cases: &[Case], over: Option<&str>, thinned: bool) -> Result<Vec<Part>, Trouble> {
+fn parts(check: &Check, cases: &[Case], over: Option<&str>, thinned: bool) -> Result<Vec<Comparison>, StudyProblem> {
     match check {
         Check::Bounds { .. } => cases.iter().map(|case| bounds(check, case)).collect(),
         Check::Near {

@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::certainty::Distance;
+use super::comparison::{Comparison, nothing};
 use super::figure::graded;
-use super::part::{Part, nothing};
 use crate::stats::TAIL;
 use crate::study::case::Change;
-use crate::study::figures::{Case, Trouble, combined, label, same};
+use crate::study::figures::{Case, StudyProblem, combined, label, same};
 use crate::study::file::{Check, Direction};
 use crate::study::verdict::Verdict;
 use crate::text::text;
@@ -39,7 +39,12 @@ struct Dot<'c> {
     mean: f64,
 }
 
-pub(super) fn series_part(check: &Check, over: &str, at: &[(String, Value)], cases: &[&Case]) -> Result<Part, Trouble> {
+pub(super) fn series_part(
+    check: &Check,
+    over: &str,
+    at: &[(String, Value)],
+    cases: &[&Case],
+) -> Result<Comparison, StudyProblem> {
     let mut dots = Vec::with_capacity(cases.len());
     for case in cases {
         let (_, Some(value)) = case.split(over) else { continue };
@@ -49,7 +54,11 @@ pub(super) fn series_part(check: &Check, over: &str, at: &[(String, Value)], cas
         dots.push(Dot { value, case, mean });
     }
     if dots.len() < 2 {
-        return Err(Trouble::new("over", format!("`{over}` needs two values or more"), None));
+        return Err(StudyProblem::new(
+            "over",
+            format!("`{over}` needs two values or more"),
+            None,
+        ));
     }
     let judged = match check {
         Check::Trend {
@@ -60,7 +69,7 @@ pub(super) fn series_part(check: &Check, over: &str, at: &[(String, Value)], cas
             ..
         } => {
             if *ties && *every_step {
-                return Err(Trouble::new(
+                return Err(StudyProblem::new(
                     "every_step",
                     "either `ties` or `every_step` expected",
                     None,
@@ -76,10 +85,10 @@ pub(super) fn series_part(check: &Check, over: &str, at: &[(String, Value)], cas
             r2_partly,
             ..
         } => linear(&dots, *direction, *r2, *r2_partly)?,
-        Check::Bounds { .. } | Check::Near { .. } => return Err(Trouble::new("", "a series expected", None)),
+        Check::Bounds { .. } | Check::Near { .. } => return Err(StudyProblem::new("", "a series expected", None)),
     };
     let identities: Option<Vec<u64>> = dots.iter().map(|dot| dot.case.identity()).collect();
-    Ok(Part {
+    Ok(Comparison {
         label: label(at),
         verdict: judged.verdict,
         exact: judged.exact,
@@ -216,14 +225,14 @@ fn flat(dots: &[Dot<'_>], within: f64) -> Judged {
     }
 }
 
-fn best(dots: &[Dot<'_>], is: &Value, slack: f64) -> Result<Judged, Trouble> {
+fn best(dots: &[Dot<'_>], is: &Value, slack: f64) -> Result<Judged, StudyProblem> {
     let meant = |value: &Value| match is {
         Value::Array(several) => several.iter().any(|one| same(one, value)),
         one => same(one, value),
     };
     let (ours, others): (Vec<_>, Vec<_>) = dots.iter().partition(|dot| meant(dot.value));
     let Some(top) = ours.into_iter().max_by(|a, b| a.mean.total_cmp(&b.mean)) else {
-        return Err(Trouble::new("is", format!("the axis has no value {is}"), None));
+        return Err(StudyProblem::new("is", format!("the axis has no value {is}"), None));
     };
     let mut worst: Option<(Verdict, f64, Distance)> = None;
     // What is the same runs is neither ahead nor behind.
@@ -262,11 +271,11 @@ fn best(dots: &[Dot<'_>], is: &Value, slack: f64) -> Result<Judged, Trouble> {
     })
 }
 
-fn linear(dots: &[Dot<'_>], direction: Direction, r2: f64, r2_partly: Option<f64>) -> Result<Judged, Trouble> {
+fn linear(dots: &[Dot<'_>], direction: Direction, r2: f64, r2_partly: Option<f64>) -> Result<Judged, StudyProblem> {
     let mut points = Vec::with_capacity(dots.len());
     for dot in dots {
         let Some(x) = dot.value.as_f64() else {
-            return Err(Trouble::new(
+            return Err(StudyProblem::new(
                 "over",
                 format!("an axis of numbers expected, it has {}", dot.value),
                 None,

@@ -72,7 +72,7 @@ impl Data {
         }
     }
 
-    pub(super) fn find(&self, claim: &Value) -> Result<Finding, Trouble> {
+    pub(super) fn find(&self, claim: &Value) -> Result<Finding, StudyProblem> {
         let claim = serde_json::from_value(claim.clone()).expect("a claim");
         evaluate(&claim, &self.figured(false))
     }

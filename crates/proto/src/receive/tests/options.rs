@@ -99,7 +99,7 @@ fn dac_each_sack_reports_the_number_of_packets() {
     // Iyengar, Amer and Stewart 2006: one SACK for at most two packets, delayed also when they are out of order.
     let mut receiver = receiver(&ReceiverConfig {
         sack_any_order: true,
-        tells_packets: true,
+        reports_packets: true,
         ..config()
     });
     packet(&mut receiver, NOW, &[whole(3)]);

@@ -105,7 +105,7 @@ impl Sending {
                 path: index,
                 state,
             });
-        self.progress.tell(Event::PathState { path: index, state });
+        self.progress.report(Event::PathState { path: index, state });
     }
 
     /// Selects the path for new data: the primary path; if it is not active, another active path (RFC 9260 §6.4.1); if
@@ -191,7 +191,7 @@ impl Sending {
     /// Sets the primary path and reports a change.
     pub(in crate::send) fn replace_primary(&mut self, primary: PathId) {
         if self.choice.set_primary(primary) {
-            self.progress.tell(Event::PrimaryChanged { path: primary });
+            self.progress.report(Event::PrimaryChanged { path: primary });
         }
     }
 

@@ -88,7 +88,7 @@ impl Sending {
                 // It protected a FORWARD TSN.
                 self.back_off(ctx, index);
                 self.count_path_error(ctx, index, true);
-                self.tell_forward();
+                self.queue_forward();
             }
             return;
         };

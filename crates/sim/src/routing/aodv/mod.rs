@@ -162,7 +162,7 @@ impl Aodv {
     }
 
     /// Records that a neighbour has sent something.
-    fn heard(&mut self, now: Time, from: Address) {
+    fn note_neighbour(&mut self, now: Time, from: Address) {
         if self.config.hello
             && let Ok(place) = self.neighbours.binary_search_by_key(&from, |(address, _)| *address)
         {
@@ -199,7 +199,7 @@ impl Protocol for Aodv {
     }
 
     fn receive_data(&mut self, cx: &mut Context<'_>, from: Address, packet: Handle) {
-        self.heard(cx.now, from);
+        self.note_neighbour(cx.now, from);
         if !cx.arrived(self.address, packet) {
             return self.extend_back(cx, from, packet);
         }
@@ -224,7 +224,7 @@ impl Protocol for Aodv {
     }
 
     fn receive_control(&mut self, cx: &mut Context<'_>, from: Address, message: &Message) {
-        self.heard(cx.now, from);
+        self.note_neighbour(cx.now, from);
         match message {
             Message::Rreq(rreq) => self.receive_request(cx, from, rreq),
             Message::Rrep(rrep) => self.receive_reply(cx, from, rrep),

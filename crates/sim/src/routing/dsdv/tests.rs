@@ -4,7 +4,7 @@ use whimbrel_control::{Rng, Span, Time};
 
 use super::Dsdv;
 use crate::config::DsdvConfig;
-use crate::routing::harness::{Movement, Net, Place, each_seed, torture};
+use crate::routing::harness::{Movement, Net, PacketState, each_seed, torture};
 use crate::routing::{Address, Agent, Cause, DsdvEntry, Message, MessageKind};
 
 fn agent(config: &DsdvConfig, address: Address) -> Agent {
@@ -88,9 +88,16 @@ fn a_broken_link_is_advertised_with_the_next_odd_number() {
         "{news:?}"
     );
     assert_eq!(dsdv(&net, 0).route(2), None);
-    assert_eq!(net.places[packet as usize], Place::Agent(1), "it waits for a route");
+    assert_eq!(
+        net.places[packet as usize],
+        PacketState::Agent(1),
+        "it waits for a route"
+    );
     net.run_for(Span::from_secs(40));
-    assert_eq!(net.places[packet as usize], Place::Dropped(Cause::BufferTimeout, 1));
+    assert_eq!(
+        net.places[packet as usize],
+        PacketState::Dropped(Cause::BufferTimeout, 1)
+    );
     net.check_conservation();
 }
 
@@ -112,7 +119,7 @@ fn a_silent_neighbour_is_lost_after_three_periods() {
     assert!(dsdv(&net, 0).route(1).is_none());
     assert_eq!(
         net.places[packet as usize],
-        Place::Dropped(Cause::LinkBroken, 0),
+        PacketState::Dropped(Cause::LinkBroken, 0),
         "without feedback no node keeps it"
     );
 }

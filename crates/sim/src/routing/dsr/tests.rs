@@ -4,7 +4,7 @@ use whimbrel_control::{Rng, Span, Time};
 
 use super::Dsr;
 use crate::config::DsrConfig;
-use crate::routing::harness::{FRAME, GIVE_UP, Net, Place, each_seed, most_arrive, torture};
+use crate::routing::harness::{FRAME, GIVE_UP, Net, PacketState, each_seed, most_arrive, torture};
 use crate::routing::{
     Action, Address, Agent, BrokenLink, Cause, Context, Datagram, DsrError, DsrReply, DsrRequest, Message, Protocol,
     SourceRoute,
@@ -134,7 +134,7 @@ fn requests_go_to_neighbours_first_and_then_to_the_whole_network() {
         .map(|(from, to, reply)| (*from, *to, reply.found))
         .collect();
     assert_eq!(way, [(3, 2, found), (2, 1, found), (1, 0, found)]);
-    assert_eq!(net.places[packet as usize], Place::Delivered(second + FRAME * 9));
+    assert_eq!(net.places[packet as usize], PacketState::Delivered(second + FRAME * 9));
     // Two intermediate nodes: 4 bytes of DSR's header, 4 of the option, 2 addresses.
     assert_eq!(net.datagrams[packet as usize].header_bytes(), 16);
     // Intermediate nodes know the route too, in both directions.
@@ -153,7 +153,10 @@ fn requests_are_repeated_with_exponential_backoff() {
         .collect();
     // §4.3 and §9: 30 ms, then 500 ms doubled up to 10 s, while the packet waits (30 s).
     assert_eq!(times, [0, 30, 530, 1530, 3530, 7530, 15_530, 25_530]);
-    assert_eq!(net.places[packet as usize], Place::Dropped(Cause::BufferTimeout, 0));
+    assert_eq!(
+        net.places[packet as usize],
+        PacketState::Dropped(Cause::BufferTimeout, 0)
+    );
     net.check_conservation();
 }
 
@@ -167,7 +170,7 @@ fn a_discovery_ends_after_max_request_rexmt_requests() {
     let packet = net.send(0, 1);
     net.run_for(Span::from_secs(60));
     assert_eq!(requests(&net, 0).len(), 4);
-    assert_eq!(net.places[packet as usize], Place::Dropped(Cause::NoRoute, 0));
+    assert_eq!(net.places[packet as usize], PacketState::Dropped(Cause::NoRoute, 0));
     assert_eq!(net.agents[0].counters().discoveries_failed, 1);
 }
 
@@ -183,7 +186,7 @@ fn a_node_with_a_cached_route_replies_after_a_delay() {
     net.run_for(Span::from_millis(28));
     // Node 4 knows the route from overhearing: 1 sent along 0, 1, 2, 3.
     assert_eq!(known(&net, 4, 3), [4, 1, 2, 3]);
-    assert!(requests(&net, 4).is_empty() && matches!(net.places[packet as usize], Place::Delivered(_)));
+    assert!(requests(&net, 4).is_empty() && matches!(net.places[packet as usize], PacketState::Delivered(_)));
     // Without overhearing it has to send a request, and 1 replies: 2 ms * (3 hops - 1 + r) later (§3.3.2).
     let deaf = DsrConfig {
         promiscuous: false,
@@ -203,7 +206,7 @@ fn a_node_with_a_cached_route_replies_after_a_delay() {
     assert!(held >= Span::from_millis(4) && held < Span::from_millis(6), "{held}");
     assert_eq!(replies(&net)[0].2.found, route(&[4, 1, 2, 3]));
     assert!(requests(&net, 1).is_empty(), "it replies instead");
-    assert!(matches!(net.places[packet as usize], Place::Delivered(_)));
+    assert!(matches!(net.places[packet as usize], PacketState::Delivered(_)));
 }
 
 #[test]
@@ -244,7 +247,7 @@ fn packets_of_two_ranks_use_disjoint_routes_until_one_breaks() {
             // The return path refreshes the routes of the nodes on it.
             net.send_ranked(3, 0, rank);
             net.run_for(Span::from_millis(100));
-            assert!(matches!(net.places[packet as usize], Place::Delivered(_)));
+            assert!(matches!(net.places[packet as usize], PacketState::Delivered(_)));
             let last = net.agents[0].last_hop(net.now, 3, rank);
             let way = net.way(packet);
             assert_eq!(way.last().copied(), last);
@@ -277,7 +280,7 @@ fn the_source_gets_a_route_error_and_uses_another_route() {
     let lost = net.send(0, 3);
     net.run_for(Span::from_millis(50));
     // Node 2 has no other route, so the packet is dropped (it receives only from 1).
-    assert_eq!(net.places[lost as usize], Place::Dropped(Cause::LinkBroken, 2));
+    assert_eq!(net.places[lost as usize], PacketState::Dropped(Cause::LinkBroken, 2));
     let broken = BrokenLink { from: 2, to: 3 };
     assert_eq!(
         errors(&net)
@@ -307,7 +310,7 @@ fn a_packet_is_salvaged_by_a_node_with_a_route_of_its_own() {
     let packet = net.send(0, 2);
     net.run_for(Span::from_secs(1));
     assert_eq!(net.way(packet), [0, 1, 1, 3]);
-    assert!(matches!(net.places[packet as usize], Place::Delivered(_)));
+    assert!(matches!(net.places[packet as usize], PacketState::Delivered(_)));
     assert_eq!(net.datagrams[packet as usize].route.salvaged(), 1);
     assert_eq!(net.agents[1].counters().repairs, 1);
     // The source gets a route error nevertheless, and its next request includes the link (§3.4.4).
@@ -350,11 +353,11 @@ fn a_packet_that_the_radio_gave_up_is_lost_if_so_configured() {
         net.run_for(Span::from_secs(1));
         let fate = |packet: u32| net.places[packet as usize];
         if keep_failed {
-            assert!(matches!(fate(first), Place::Delivered(_)));
+            assert!(matches!(fate(first), PacketState::Delivered(_)));
         } else {
-            assert_eq!(fate(first), Place::Dropped(Cause::LinkBroken, 0));
+            assert_eq!(fate(first), PacketState::Dropped(Cause::LinkBroken, 0));
         }
-        assert!(matches!(fate(third), Place::Delivered(_)), "{:?}", fate(third));
+        assert!(matches!(fate(third), PacketState::Delivered(_)), "{:?}", fate(third));
     }
 }
 
@@ -373,7 +376,7 @@ fn a_packet_is_dropped_after_max_salvage_count_salvages() {
     net.set_link(1, 2, false);
     let packet = net.send(0, 2);
     net.run_for(Span::from_secs(1));
-    assert_eq!(net.places[packet as usize], Place::Dropped(Cause::LinkBroken, 1));
+    assert_eq!(net.places[packet as usize], PacketState::Dropped(Cause::LinkBroken, 1));
 }
 
 #[test]
@@ -480,9 +483,9 @@ fn an_own_packet_waits_for_another_route_when_the_first_hop_breaks() {
     net.set_link(2, 3, true);
     let packet = net.send(0, 3);
     net.run_for(GIVE_UP + Span::from_millis(1));
-    assert_eq!(net.places[packet as usize], Place::Agent(0));
+    assert_eq!(net.places[packet as usize], PacketState::Agent(0));
     net.run_for(Span::from_secs(1));
-    assert!(matches!(net.places[packet as usize], Place::Delivered(_)));
+    assert!(matches!(net.places[packet as usize], PacketState::Delivered(_)));
     assert_eq!(net.way(packet), [0, 0, 2]);
 }
 

@@ -18,7 +18,7 @@ fn a_break_far_from_the_destination_sends_route_errors_to_precursors() {
     net.set_link(2, 3, false);
     let packet = net.send(0, 4);
     net.run_for(Span::from_millis(30));
-    assert_eq!(net.places[packet as usize], Place::Dropped(Cause::LinkBroken, 2));
+    assert_eq!(net.places[packet as usize], PacketState::Dropped(Cause::LinkBroken, 2));
     let lost = |destination, seq| Unreachable { destination, seq };
     let rerr = |unreachable| Rerr {
         no_delete: false,
@@ -86,8 +86,8 @@ fn a_break_near_the_destination_is_repaired_locally() {
         (rreq.ttl, rreq.destination, rreq.destination_seq),
         (4, 4, Some(seq + 1))
     );
-    assert!(matches!(net.places[first as usize], Place::Delivered(_)));
-    assert!(matches!(net.places[waiting as usize], Place::Delivered(_)));
+    assert!(matches!(net.places[first as usize], PacketState::Delivered(_)));
+    assert!(matches!(net.places[waiting as usize], PacketState::Delivered(_)));
     assert_eq!(aodv(&net, 2).route(net.now, 4), Some((seq + 1, 3)));
     // The new route is longer: N is set, and the route is kept.
     let reported = errors(&net);
@@ -108,9 +108,9 @@ fn a_failed_repair_sends_an_error_and_drops_its_packets() {
     // RING_TRAVERSAL_TIME = 80 ms * (4 + 2) after 10 ms
     net.run_for(Span::from_millis(480));
     assert!(errors(&net).is_empty(), "no error during the repair");
-    assert_eq!(net.places[packet as usize], Place::Agent(2));
+    assert_eq!(net.places[packet as usize], PacketState::Agent(2));
     net.run_for(Span::from_millis(100));
-    assert_eq!(net.places[packet as usize], Place::Dropped(Cause::LinkBroken, 2));
+    assert_eq!(net.places[packet as usize], PacketState::Dropped(Cause::LinkBroken, 2));
     assert_eq!(
         errors(&net)
             .iter()
@@ -154,7 +154,7 @@ fn a_persistent_repair_restarts_with_the_next_packet() {
     net.run_for(Span::from_secs(1));
     let asked = requests(&net, 3);
     assert!(asked.len() == 2 && asked.iter().all(|(_, rreq)| rreq.originator == 3));
-    assert!(matches!(net.places[packet as usize], Place::Delivered(_)));
+    assert!(matches!(net.places[packet as usize], PacketState::Delivered(_)));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_persistent_repair_repeats_requests_and_sends_no_error() {
     net.set_link(3, 4, false);
     let first = net.send(0, 4);
     net.run_for(Span::from_secs(3));
-    assert_eq!(net.places[first as usize], Place::Dropped(Cause::NoRoute, 3));
+    assert_eq!(net.places[first as usize], PacketState::Dropped(Cause::NoRoute, 3));
     let late = net.send(0, 4);
     net.run_for(Span::from_secs(5));
     // Other nodes receive the old route in replies.
@@ -178,11 +178,11 @@ fn a_persistent_repair_repeats_requests_and_sends_no_error() {
     assert_eq!((from, to, rrep.destination_seq), (3, 5, seq));
     net.set_link(3, 4, true);
     for packet in [late, other] {
-        assert_eq!(net.places[packet as usize], Place::Agent(3));
+        assert_eq!(net.places[packet as usize], PacketState::Agent(3));
     }
     net.run_for(Span::from_secs(5));
     for packet in [late, other] {
-        assert!(matches!(net.places[packet as usize], Place::Delivered(_)));
+        assert!(matches!(net.places[packet as usize], PacketState::Delivered(_)));
     }
     let asked = requests(&net, 3);
     assert_eq!(asked.len(), 2, "{asked:?}");
@@ -197,6 +197,6 @@ fn a_persistent_repair_repeats_requests_and_sends_no_error() {
     net.set_link(2, 3, false);
     let packet = net.send(0, 4);
     net.run_for(Span::from_millis(100));
-    assert_eq!(net.places[packet as usize], Place::Dropped(Cause::LinkBroken, 2));
+    assert_eq!(net.places[packet as usize], PacketState::Dropped(Cause::LinkBroken, 2));
     assert!(!errors(&net).is_empty());
 }

@@ -6,7 +6,7 @@ use whimbrel_control::{Span, Time};
 
 use super::Aodv;
 use crate::config::AodvConfig;
-use crate::routing::harness::{FRAME, Net, Place, each_seed, most_arrive, torture};
+use crate::routing::harness::{FRAME, Net, PacketState, each_seed, most_arrive, torture};
 use crate::routing::{Action, Address, Agent, Cause, Context, Message, MessageKind, Rerr, Rrep, Rreq, Unreachable};
 
 fn config() -> AodvConfig {
@@ -109,7 +109,7 @@ fn requests_flood_growing_rings_until_the_destination_replies() {
             .all(|(_, _, rrep)| rrep.lifetime == Span::from_secs(6) && rrep.originator == 0)
     );
     // Three hops for the request, three for the reply, three for the packet.
-    assert_eq!(net.places[packet as usize], Place::Delivered(second + FRAME * 9));
+    assert_eq!(net.places[packet as usize], PacketState::Delivered(second + FRAME * 9));
     assert_eq!(net.way(packet), [0, 1, 2]);
     assert_eq!(aodv(&net, 0).route(net.now, 3), Some((0, 3)));
     assert_eq!(aodv(&net, 3).route(net.now, 0), Some((2, 3)));
@@ -132,7 +132,7 @@ fn forwards_a_reply_whose_sender_already_created_the_route() {
     net.run_for(Span::from_secs(5));
     assert_eq!(requests(&net, 0).len(), asked + 1, "one request is enough");
     // Two hops for the request, two for the reply, two for the packet.
-    assert_eq!(net.places[packet as usize], Place::Delivered(began + FRAME * 6));
+    assert_eq!(net.places[packet as usize], PacketState::Delivered(began + FRAME * 6));
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn packets_are_dropped_after_three_floods_without_reply() {
     ];
     assert_eq!(times, expected);
     for packet in packets {
-        assert_eq!(net.places[packet as usize], Place::Dropped(Cause::NoRoute, 0));
+        assert_eq!(net.places[packet as usize], PacketState::Dropped(Cause::NoRoute, 0));
     }
     assert_eq!(net.agents[0].counters().discoveries_failed, 1);
     net.check_conservation();
@@ -177,7 +177,7 @@ fn failed_discoveries_are_held_off_and_waits_grow_linearly() {
     net.run_for(Span::from_secs(17));
     let late = net.send(0, 1);
     net.run_for(Span::from_secs(9));
-    assert_eq!(net.places[late as usize], Place::Agent(0));
+    assert_eq!(net.places[late as usize], PacketState::Agent(0));
     net.run_for(Span::from_secs(2));
     let times = |net: &Net| -> Vec<_> {
         let asked = requests(net, 0);
@@ -187,7 +187,7 @@ fn failed_discoveries_are_held_off_and_waits_grow_linearly() {
     // No packet waits, so no request is sent.
     net.run_for(Span::from_secs(100));
     assert_eq!(times(&net), [0, 2800, 8400, 26_800, 29_600, 35_200]);
-    assert_eq!(net.places[late as usize], Place::Dropped(Cause::NoRoute, 0));
+    assert_eq!(net.places[late as usize], PacketState::Dropped(Cause::NoRoute, 0));
     assert_eq!(net.agents[0].counters().discoveries_failed, 2);
     // A route ends the hold-off.
     let config = AodvConfig {
@@ -201,7 +201,7 @@ fn failed_discoveries_are_held_off_and_waits_grow_linearly() {
     net.set_link(0, 1, true);
     net.send(1, 0);
     net.run_for(Span::from_millis(10));
-    assert!(matches!(net.places[waits as usize], Place::Delivered(_)));
+    assert!(matches!(net.places[waits as usize], PacketState::Delivered(_)));
 }
 
 #[test]
@@ -222,10 +222,10 @@ fn keep_failed_decides_whether_a_packet_waits_after_a_broken_link() {
         for packet in packets {
             let place = net.places[packet as usize];
             if keep_failed {
-                assert!(matches!(place, Place::Delivered(_)), "{place:?}");
+                assert!(matches!(place, PacketState::Delivered(_)), "{place:?}");
                 assert_eq!(net.way(packet).last(), Some(&2));
             } else {
-                assert_eq!(place, Place::Dropped(Cause::LinkBroken, 0));
+                assert_eq!(place, PacketState::Dropped(Cause::LinkBroken, 0));
             }
         }
     }
@@ -249,7 +249,7 @@ fn an_intermediate_node_replies_and_sends_a_gratuitous_reply() {
         .collect();
     assert_eq!(seen, [(1, 4, 2, 3), (1, 2, 1, 4), (2, 3, 2, 4)]);
     assert_eq!(aodv(&net, 3).route(net.now, 4), Some((1, 3)));
-    assert!(matches!(net.places[packet as usize], Place::Delivered(_)));
+    assert!(matches!(net.places[packet as usize], PacketState::Delivered(_)));
     // The lifetime is the rest of the route's lifetime at 1: MY_ROUTE_TIMEOUT after the first reply.
     let left = replies(&net)[0].2.lifetime;
     assert!(left > Span::from_secs(5) && left < Span::from_millis(5300), "{left}");
@@ -317,7 +317,7 @@ fn a_packet_without_a_route_triggers_a_route_error() {
     net.air.clear();
     let packet = net.send(0, 2);
     net.run_for(Span::from_millis(10));
-    assert_eq!(net.places[packet as usize], Place::Dropped(Cause::NoRoute, 1));
+    assert_eq!(net.places[packet as usize], PacketState::Dropped(Cause::NoRoute, 1));
     assert_eq!(
         errors(&net)
             .iter()
@@ -358,7 +358,7 @@ fn an_unacknowledged_reply_blacklists_its_receiver() {
     let packet = net.send(0, 2);
     net.run_for(Span::from_secs(5));
     assert!(
-        matches!(net.places[packet as usize], Place::Delivered(_)),
+        matches!(net.places[packet as usize], PacketState::Delivered(_)),
         "{:?}",
         net.places
     );
@@ -470,10 +470,10 @@ fn a_packet_is_dropped_when_its_ttl_expires() {
         ttl: 2,
         ..crate::routing::Datagram::new(0, 3, packet)
     });
-    net.places.push(Place::Agent(0));
+    net.places.push(PacketState::Agent(0));
     net.call(0, |agent, cx| agent.originate(cx, packet));
     net.run_for(Span::from_millis(10));
-    assert_eq!(net.places[packet as usize], Place::Dropped(Cause::TtlExpired, 2));
+    assert_eq!(net.places[packet as usize], PacketState::Dropped(Cause::TtlExpired, 2));
 }
 
 #[test]
