@@ -54,7 +54,9 @@ impl Sending {
             self.give_up_next(now);
         }
         let (bytes, messages) = self.queue.yields(limit);
-        if !self.has_room_without(bytes + self.outstanding.yields(limit), messages, len) {
+        let (sent, takes_rest) = self.outstanding.yields(limit);
+        let rest = self.queue.next_len().filter(|_| takes_rest).unwrap_or(0);
+        if !self.has_room_without(bytes + sent + rest, messages, len) {
             return;
         }
         while !self.has_send_room(len) {
@@ -93,7 +95,7 @@ impl Sending {
                 path.stop_timing();
             }
             if self.outstanding.chunks_in_flight(index) == 0 {
-                path.stop_t3();
+                // T3-rtx runs on for the FORWARD TSN (RFC 3758 §3.5 C5).
                 path.stop_timing();
             }
         }

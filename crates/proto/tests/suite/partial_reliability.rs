@@ -343,25 +343,28 @@ fn section_9_2_a_shutdown_goes_on_once_the_rest_is_given_up() {
 
 #[test]
 fn short_lifetimes_do_not_hide_a_dead_path() {
-    let config = AssociationConfig {
-        path_max_retrans: 2,
-        ..config()
-    };
-    let (mut net, a, _) = Net::established(2, &config);
-    net.run_for(Span::from_secs(5));
-    cut(&mut net, &[0]);
-    // Each message is longer than the window, and lives shorter than T3-rtx runs.
-    for number in 0..300 {
-        let frame = message(number, 20_000, Reliability::Lifetime(Span::from_millis(300)));
-        let now = net.now;
-        let _ = net.a.send(now, a, frame);
-        net.drain(Host::A);
-        net.run_for(Span::from_millis(100));
+    // Each message is longer than the window, or than the burst that the window allows, and lives shorter than T3-rtx runs.
+    for (initial_cwnd, len, lifetime) in [(None, 20_000, 300), (Some(60_000), 50_000, 150)] {
+        let config = AssociationConfig {
+            path_max_retrans: 2,
+            initial_cwnd,
+            ..config()
+        };
+        let (mut net, a, _) = Net::established(2, &config);
+        net.run_for(Span::from_millis(500));
+        cut(&mut net, &[0]);
+        for number in 0..300 {
+            let frame = message(number, len, Reliability::Lifetime(Span::from_millis(lifetime)));
+            let now = net.now;
+            let _ = net.a.send(now, a, frame);
+            net.drain(Host::A);
+            net.run_for(Span::from_millis(100));
+        }
+        net.run_for(Span::from_secs(5));
+        let arrived = arrived(&net);
+        assert!(stats(&net, a).timeouts >= 3, "{:?}", stats(&net, a));
+        assert!(arrived.contains(&299), "the other path is used: {arrived:?}");
     }
-    net.run_for(Span::from_secs(5));
-    let arrived = arrived(&net);
-    assert!(stats(&net, a).timeouts >= 3, "{:?}", stats(&net, a));
-    assert!(arrived.contains(&299), "the other path is used: {arrived:?}");
 }
 
 #[test]
@@ -438,6 +441,19 @@ fn rfc_3758_4_1_tr3_an_old_message_is_not_bundled() {
     net.run_for(Span::from_secs(5));
     assert_eq!(arrived(&net), [1, 3]);
     assert_eq!(given_up(&net), [(2, false)]);
+}
+
+#[test]
+fn a_message_that_is_sent_in_part_gives_way_as_a_whole() {
+    let config = AssociationConfig {
+        send_buffer: 10_000,
+        ..config()
+    };
+    let (mut net, a, _) = Net::established(1, &config);
+    net.filter = Box::new(|_| Fate::Drop);
+    net.send(Host::A, a, message(1, 9900, Reliability::Priority(9)));
+    net.send(Host::A, a, message(2, 9900, Reliability::Full));
+    assert_eq!(given_up(&net), [(1, true)]);
 }
 
 #[test]

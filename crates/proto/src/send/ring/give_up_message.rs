@@ -78,13 +78,23 @@ impl Outstanding {
         Some((number, self.base + place as Seq))
     }
 
-    /// Returns at most how many bytes give way to a message with this limit.
-    pub(crate) fn yields(&self, limit: Limit) -> usize {
-        let Some(limits) = &self.limits else { return 0 };
-        let all = limits.chunks.iter().zip(&self.slots);
-        all.filter(|(known, _)| known.gives_way_to(limit))
-            .map(|(_, slot)| slot.data_len() as usize)
-            .sum()
+    /// Returns how many bytes give way to a message with this limit, and whether those of the message whose rest waits are among them.
+    pub(crate) fn yields(&self, limit: Limit) -> (usize, bool) {
+        let Some(limits) = &self.limits else { return (0, false) };
+        let (mut bytes, mut of_message, mut gives_way) = (0, 0, false);
+        for (known, slot) in limits.chunks.iter().zip(&self.slots) {
+            if slot.fragment.begin {
+                (of_message, gives_way) = (0, false);
+            }
+            of_message += slot.data_len() as usize;
+            // A message that has arrived as a whole stays.
+            gives_way |= slot.fate != Fate::Acked && known.gives_way_to(limit);
+            if gives_way {
+                bytes += std::mem::take(&mut of_message);
+            }
+        }
+        let is_begun = self.slots.back().is_some_and(|slot| !slot.fragment.end);
+        (bytes, gives_way && is_begun)
     }
 
     /// Gives up the message to which this chunk belongs. None of its chunks is outstanding any more, and none grows a window (RFC 3758
