@@ -18,27 +18,29 @@ pub struct Message {
     /// A number chosen by the user, not sent to the peer. [`Event::SendFailed`](crate::Event::SendFailed) returns it if the message
     /// cannot be delivered.
     pub context: u32,
-    /// How long it is tried to deliver the message.
+    /// When it is given up.
     pub reliability: Reliability,
     /// The content, at least one byte.
     pub payload: MessagePayload,
 }
 
-/// How long it is tried to deliver a message (RFC 3758 §4.1, RFC 7496 §3). A message is given up as a whole. The user is told by
-/// [`Event::SendFailed`](crate::Event::SendFailed).
+/// When an association stops trying to deliver a message (RFC 3758 §4.1, RFC 7496 §3). It is given up as a whole, and
+/// [`Event::SendFailed`](crate::Event::SendFailed) reports it.
 ///
-/// What has been sent can be given up only if both ends have agreed on that
-/// ([`AssociationConfig::partial_reliability`](crate::AssociationConfig::partial_reliability)); what has not, in any case.
+/// A message of which a part has been sent is given up only if both ends have agreed on that
+/// ([`AssociationConfig::partial_reliability`](crate::AssociationConfig::partial_reliability)); one that still waits, in any case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reliability {
-    /// Until it is delivered.
+    /// It is never given up.
     #[default]
     Full,
-    /// For this time after it was passed to the association: then it is not sent any more.
+    /// After this time since it was passed to the association, its transmission does not begin, and nothing of it is retransmitted. If a part
+    /// of it has been sent by then, the rest has one RTO more. With zero it is never sent.
     Lifetime(Span),
-    /// Until a part of it would have to be retransmitted more often than this.
+    /// It is given up once a part of it would be retransmitted more often than this.
     Retransmissions(u32),
-    /// Until the send buffer has no room for a message with a smaller number or with another reliability.
+    /// It is given up when the send buffer has no room for a message with a smaller number or with another reliability. Zero is the highest
+    /// priority.
     Priority(u16),
 }
 
@@ -125,7 +127,7 @@ pub struct Received {
     /// Bytes delivered by this call.
     pub len: usize,
     /// Whether the message begins here. If the next message of the same stream and order begins before this one has ended, the peer
-    /// has restarted, and the rest of this one will never arrive.
+    /// has restarted or has given the message up (RFC 3758), and the rest of this one will never arrive.
     pub begin: bool,
     /// Whether the message ends here. False only if a message larger than the receive buffer is delivered in parts. Whole messages of
     /// other streams, or of the other order, may come between the parts.

@@ -384,7 +384,8 @@ impl Association {
     /// Waits until the peer has acknowledged everything sent so far.
     ///
     /// # Errors
-    /// If the association has ended, or if messages were given up that [`send_failures`](Self::send_failures) has not returned.
+    /// If the association has ended, or if messages were given up, not as their [`Reliability`](crate::Reliability) permits, that
+    /// [`send_failures`](Self::send_failures) has not returned.
     ///
     /// # Cancel safety
     /// The returned future only waits. Dropping it changes nothing.
@@ -407,7 +408,8 @@ impl Association {
     }
 
     /// Messages that [`send`](Self::send) took and that are given up: those not acknowledged when the association ended or the peer
-    /// restarted (RFC 9260 §11.2.2). Each is returned once, in the order of sending. At most the first 65 536 are kept until they are asked for.
+    /// restarted (RFC 9260 §11.2.2), and those whose [`Reliability`](crate::Reliability) permitted it. Each is returned once, in the order in
+    /// which they were given up. At most the first 65 536 are kept until they are asked for.
     pub fn send_failures(&self) -> Vec<SendFailure> {
         let mut state = self.handle.shared.lock();
         state.slots.get_mut(&self.handle.id).map_or_else(Vec::new, |slot| {

@@ -9,7 +9,7 @@ use std::time::Instant;
 use tokio::sync::Notify;
 use whimbrel_control::Time;
 use whimbrel_proto::{
-    AssocId, Association, CloseReason, Discard, Endpoint, Event, PathInfo, Received, SendFailure,
+    AssocId, Association, CloseReason, Discard, Endpoint, Event, PathInfo, Received, SendFailure, SendFailureCause,
     State as AssociationState,
 };
 
@@ -89,7 +89,7 @@ pub(crate) struct Slot {
     pub(crate) shutdown_wanted: bool,
     /// The peer has begun the shutdown.
     peer_shutdown: bool,
-    /// Messages that were given up and not yet reported to the user: the first of them, and their number.
+    /// Messages that were given up and not yet reported to the user: the first of them, and the number of those that should have arrived.
     pub(crate) send_failures: Vec<SendFailure>,
     pub(crate) failed: u64,
     /// The address of ours that is to be the primary one, and cannot yet.
@@ -111,28 +111,34 @@ impl Slot {
 
 /// A message that is larger than the receive buffer, as far as it has been handed over.
 #[derive(Debug, Default)]
-pub(crate) struct Partial(Vec<u8>);
+pub(crate) struct Partial {
+    /// Its stream, and whether it is unordered.
+    of: (u16, bool),
+    content: Vec<u8>,
+}
 
 impl Partial {
     /// Takes in what has just been handed over. True if `data` is a whole message now; others may come whole between the parts of one.
     pub(crate) fn take(&mut self, received: &Received, data: &mut Vec<u8>) -> bool {
+        let of = (received.stream, received.unordered);
+        if received.begin && (of == self.of || !received.end) {
+            // An earlier one is never ended if the peer has restarted or given it up.
+            self.content = Vec::new();
+        }
         if received.begin && received.end {
             return true;
         }
-        if received.begin {
-            // An earlier one is never ended if the peer has restarted.
-            self.0.clear();
-        }
-        self.0.append(data);
+        self.of = of;
+        self.content.append(data);
         if received.end {
-            *data = std::mem::take(&mut self.0);
+            *data = std::mem::take(&mut self.content);
         }
         received.end
     }
 
     /// Bytes of memory that it takes.
     pub(crate) fn memory(&self) -> u64 {
-        self.0.capacity() as u64
+        self.content.capacity() as u64
     }
 }
 
@@ -311,7 +317,8 @@ impl State {
             Event::SendSpace => slot.signals.writable.notify_waiters(),
             Event::SendIdle => slot.signals.flushed.notify_waiters(),
             Event::SendFailed(failure) => {
-                slot.failed += 1;
+                // What the user permitted is no error.
+                slot.failed += u64::from(failure.cause != SendFailureCause::GivenUp);
                 if slot.send_failures.len() < MAX_SEND_FAILURES && !slot.orphan {
                     slot.send_failures.push(failure);
                 }
@@ -581,10 +588,10 @@ mod tests {
     #[test]
     fn other_messages_between_the_parts_of_one_leave_it_whole() {
         let mut partial = Partial::default();
-        let mut take = |text: &str, begin, end| {
+        let mut take = |stream: u16, text: &str, begin, end| {
             let mut data = text.as_bytes().to_vec();
             let received = Received {
-                stream: 0,
+                stream,
                 ssn: whimbrel_wire::Ssn(0),
                 ppid: 0,
                 unordered: false,
@@ -595,21 +602,26 @@ mod tests {
                 more: false,
             };
             let is_whole = partial.take(&received, &mut data);
-            is_whole.then(|| String::from_utf8(data).unwrap())
+            (is_whole.then(|| String::from_utf8(data).unwrap()), partial.memory())
         };
-        let mut whole = Vec::new();
-        for (text, begin, end) in [
-            ("in ", true, false),
-            ("another", true, true),
-            ("three ", false, false),
-            ("parts", false, true),
-            ("never ended", true, false),
-            ("two ", true, false),
-            ("parts", false, true),
+        let (mut whole, mut held) = (Vec::new(), 0);
+        for (stream, text, begin, end) in [
+            (0, "in ", true, false),
+            (1, "another", true, true),
+            (0, "three ", false, false),
+            (0, "parts", false, true),
+            (0, "never ended", true, false),
+            (0, "two ", true, false),
+            (0, "parts", false, true),
+            (0, "given up", true, false),
+            (0, "the next", true, true),
         ] {
-            whole.extend(take(text, begin, end));
+            let message;
+            (message, held) = take(stream, text, begin, end);
+            whole.extend(message);
         }
-        assert_eq!(whole, ["another", "in three parts", "two parts"]);
+        assert_eq!(whole, ["another", "in three parts", "two parts", "the next"]);
+        assert_eq!(held, 0, "what was given up takes no memory");
     }
 
     #[test]

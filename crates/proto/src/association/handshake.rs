@@ -75,7 +75,7 @@ impl Association {
     }
 
     fn send_init(&mut self, now: Time, preserve_ms: Option<u32>) {
-        self.sending.push_there(Outgoing::Init { preserve_ms });
+        self.sending.push_on_sending_path(Outgoing::Init { preserve_ms });
         self.timers.t1 = now + self.sending.handshake_timeout();
     }
 
@@ -317,7 +317,7 @@ impl Association {
         self.set_state(ctx, State::CookieEchoed);
         self.handshake.init_retransmits = 0;
         self.sending.control().clear();
-        self.sending.push_there(Outgoing::CookieEcho);
+        self.sending.push_on_sending_path(Outgoing::CookieEcho);
         self.report_unrecognized(&unrecognized, room);
         self.timers.t1 = ctx.now + self.sending.handshake_timeout();
         Ok(())
@@ -336,7 +336,7 @@ impl Association {
         if !shown.is_empty() {
             let mut causes = Vec::new();
             whimbrel_wire::Cause::UnrecognizedParameters(Parameters::from_wire_bytes(&shown)).emit(&mut causes);
-            self.sending.push_there(Outgoing::Error(causes.into()));
+            self.sending.push_on_sending_path(Outgoing::Error(causes.into()));
         }
     }
 
@@ -508,14 +508,14 @@ impl Association {
     pub(crate) fn refuse_restart_while_shutting_down(&mut self) {
         let mut causes = Vec::new();
         whimbrel_wire::Cause::CookieReceivedWhileShuttingDown.emit(&mut causes);
-        self.sending.push_there(Outgoing::ShutdownAck);
-        self.sending.push_there(Outgoing::Error(causes.into()));
+        self.sending.push_on_sending_path(Outgoing::ShutdownAck);
+        self.sending.push_on_sending_path(Outgoing::Error(causes.into()));
     }
 
     /// Answers an INIT in SHUTDOWN-ACK-SENT with SHUTDOWN ACK (RFC 9260 §9.2).
     // [9260:9.2-22]
     pub(crate) fn resend_shutdown_ack(&mut self) {
-        self.sending.push_there(Outgoing::ShutdownAck);
+        self.sending.push_on_sending_path(Outgoing::ShutdownAck);
     }
 
     /// Returns the values of the INIT that was sent, for the INIT ACK in an INIT collision (RFC 9260 §5.2.1).

@@ -230,7 +230,7 @@ impl Association {
         if progress.data_acked {
             self.note_use();
         }
-        if progress.asks() {
+        if progress.has_more() {
             self.carry_on(ctx, progress);
         }
     }

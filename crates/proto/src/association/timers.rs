@@ -146,7 +146,7 @@ impl Association {
     fn on_heartbeat_timer(&mut self, ctx: &mut Context<'_>, index: PathId) {
         if !self.state.may_send_data() {
             // RFC 9260 §8.3: no heartbeats after SHUTDOWN has been sent.
-            self.sending.end_wait(index);
+            self.sending.stop_heartbeat_timer(index);
         } else if self.sending.paths()[index].is_pending() {
             self.retry_pending_path(ctx, index);
         } else {
@@ -210,10 +210,10 @@ impl Association {
         }
         self.sending.try_next_path();
         if waits_for_init_ack {
-            self.sending.push_there(Outgoing::Init { preserve_ms: None });
+            self.sending.push_on_sending_path(Outgoing::Init { preserve_ms: None });
         } else {
             self.sending.lose_early_data(ctx);
-            self.sending.push_there(Outgoing::CookieEcho);
+            self.sending.push_on_sending_path(Outgoing::CookieEcho);
         }
         self.timers.t1 = ctx.now + self.sending.handshake_timeout();
     }

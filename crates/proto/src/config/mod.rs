@@ -113,8 +113,8 @@ pub struct AssociationConfig {
         schemars(extend("default" = false))
     )]
     pub black_hole_detection: bool,
-    /// Whether messages may be given up instead of being sent until they arrive, if the peer supports it (RFC 3758). Over sockets it is on by
-    /// default.
+    /// Whether the association offers to give messages up (RFC 3758). Flows of scenarios send reliable messages only, so that it changes
+    /// INIT and INIT ACK alone. Over sockets it is on by default, and the `Reliability` of each message sets the limit.
     #[cfg_attr(
         feature = "config",
         serde(skip_serializing_if = "is_false"),

@@ -420,14 +420,14 @@ impl Endpoint {
             .index(id)
             .and_then(|index| self.table.at_mut(index))
             .ok_or(SendError::Closed)?;
-        association.send(context!(self, now), message)?;
+        let result = association.send(context!(self, now), message);
         if association.has_event() {
-            // Messages with less priority have been given up.
+            // Other messages have been given up.
             self.after_change(id.index);
-        } else {
+        } else if result.is_ok() {
             self.mark_ready(id.index);
         }
-        Ok(())
+        result
     }
 
     /// Reads the next message, or the next part of a message that is larger than the receive buffer. Calls `part` for

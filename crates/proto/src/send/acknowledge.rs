@@ -100,10 +100,13 @@ impl Sending {
         self.stats.data_bytes_acked += acknowledged;
         self.progress.data_acked |= acknowledged > 0;
         // Any chunk newly acknowledged shows that the peer can be reached, even one acknowledged again after it had been reneged.
+        // RFC 9260 §8.1
         if newly_acked {
-            // RFC 9260 §8.1
             self.errors = 0;
             self.timeouts_without_ack = 0;
+        } else if advanced && self.outstanding.has_limits() {
+            // A FORWARD TSN has been answered. Whether data arrives, it does not show.
+            self.errors = 0;
         }
         let mut report = self.outstanding.take_report();
         for index in self.paths.ids() {

@@ -26,7 +26,7 @@ impl Sending {
     /// Queues a message.
     ///
     /// # Errors
-    /// Returns the message if the send buffer has no room for it. The user is told when it has. Messages may have been given up all the same.
+    /// Returns the message if the send buffer has no room for it. An event follows when it has. Other messages may have been given up all the same.
     pub(crate) fn enqueue(&mut self, now: Time, message: Message) -> (Progress, Result<(), Message>) {
         if !self.has_send_room(message.len()) && self.may_give_up() {
             self.make_room(now, message.len(), Limit::of(message.reliability, now));
@@ -96,7 +96,7 @@ impl Sending {
         held + overhead + len <= self.send_limit()
     }
 
-    /// Tells a user that waits for it that the send buffer has room, or that all data is acknowledged.
+    /// Reports to a user that waits for it that the send buffer has room, or that all data is acknowledged.
     pub(in crate::send) fn notify_user_of_progress(&mut self) {
         let limit = self.send_limit();
         // Several paths need the whole buffer: data that one path delays keeps the buffer filled with data that others have delivered.

@@ -199,7 +199,7 @@ impl Sending {
                 self.paths[path].heartbeat.last_probe = ctx.now;
             }
             self.paths[path].on_data_sent(ctx.now);
-            self.window.end_wait();
+            self.window.stop_probe_timer();
             self.allow_probes(path);
         }
     }
@@ -290,9 +290,9 @@ impl Sending {
         let is_shut = || self.next_new_len(self.room_on(self.choice.sending())).is_none();
         if waits && is_shut() {
             let rto = self.paths[self.choice.sending()].rtt.rto();
-            self.window.wait(ctx.now, rto, self.config.rto_max);
+            self.window.start_probe_timer(ctx.now, rto, self.config.rto_max);
         } else if !waits {
-            self.window.end_wait();
+            self.window.stop_probe_timer();
         }
     }
 }

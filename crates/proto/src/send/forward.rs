@@ -1,8 +1,8 @@
-//! What the peer has been told of data that was given up.
+//! The FORWARD TSN that was sent last.
 
 use whimbrel_control::{Seq, Time};
 
-/// What the peer has been told of data that was given up.
+/// The FORWARD TSN that was sent last.
 #[derive(Debug)]
 pub(crate) struct Forward {
     /// The highest position of a FORWARD TSN that was sent.

@@ -1,8 +1,8 @@
 //! Messages that are given up (RFC 3758, RFC 7496).
 //!
 //! A message is given up when a part of it would be sent or retransmitted although its limit is reached, or when a message with more
-//! priority needs its room. The peer is told by FORWARD TSN, once the chunks before are acknowledged. The loss of a chunk that is given up
-//! has counted as a loss before: congestion control and discriminators see no difference (RFC 3758 §3.5 F5).
+//! priority needs its room. FORWARD TSN reports it to the peer, once the chunks before are acknowledged. The loss of a chunk that is given up
+//! has counted as a loss before: congestion control and discriminators see no difference (RFC 7496 §3.1).
 
 use whimbrel_control::{Seq, Time};
 use whimbrel_wire::{FORWARD_TSN_HEADER_LEN, Tsn};
@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::event::{Event, SendFailure, SendFailureCause};
 
 impl Sending {
-    /// Returns whether messages may be given up, or the peer has to be told.
+    /// Returns whether messages may be given up, or a FORWARD TSN has to be sent.
     #[inline]
     pub(crate) fn may_give_up(&self) -> bool {
         self.queue.has_limits() || self.outstanding.has_limits()
@@ -30,9 +30,7 @@ impl Sending {
             self.give_up_sent(ctx.now, seq);
         }
         while self.queue.next_limit().is_reached(ctx.now, false) {
-            // What has been sent can be given up only if the peer can be told, and only when the next part would be sent (RFC 3758 §4.1
-            // TR4). Until then T3-rtx watches what was sent: a short lifetime does not hide a dead path.
-            if self.queue.is_begun() && !(self.agreed.gives_up && self.any_window_open() && self.may_send_new()) {
+            if self.queue.is_begun() && !self.gives_up_begun(ctx.now) {
                 break;
             }
             self.give_up_next(ctx.now);
@@ -45,6 +43,19 @@ impl Sending {
             self.notify_user_of_progress();
         }
         self.take_progress()
+    }
+
+    /// Returns whether the first message, of which a part has been sent and whose lifetime is over, is given up. It has an RTO more than its
+    /// lifetime: otherwise, if more is sent than the path carries, every message would be begun shortly before its lifetime ends, and none
+    /// would arrive as a whole (decision 0032). T3-rtx watches what was sent until the next part would be sent: a short lifetime does not
+    /// hide a dead path.
+    fn gives_up_begun(&self, now: Time) -> bool {
+        let rto = self.paths[self.choice.sending()].rtt.rto();
+        let earlier = Time::from_nanos(now.as_nanos().saturating_sub(rto.as_nanos()));
+        self.agreed.gives_up
+            && self.queue.next_limit().is_reached(earlier, false)
+            && self.any_window_open()
+            && self.may_send_new()
     }
 
     /// Gives up messages until one of this length has room, if any give way to it: those with the largest number first, and of these, those
@@ -150,7 +161,7 @@ impl Sending {
         self.timers.as_ref()?.last_forward.as_ref()
     }
 
-    /// Queues a FORWARD TSN if there is something new to tell, or if the last one has not been answered for a round-trip time (RFC 3758
+    /// Queues a FORWARD TSN if there is something new to report, or if the last one has not been answered for a round-trip time (RFC 3758
     /// §3.5 C3).
     pub(in crate::send) fn forward(&mut self, now: Time) {
         if !self.forward_waits() {

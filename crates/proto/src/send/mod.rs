@@ -1,8 +1,8 @@
 //! Sending to a peer: the paths and their windows, the messages that wait, the chunks that are outstanding, and what acknowledgements, timers
 //! and the parts of the scheme make of them.
 //!
-//! [`Sending`] has no state of the handshake, of changes of addresses, of authentication and of received data. It is told what it needs of
-//! them (`session.rs`, `DataFeatures`). What its calls bring about there is in the [`Progress`] that they return.
+//! [`Sending`] has no state of the handshake, of changes of addresses, of authentication and of received data. It receives what it
+//! needs of them (`session.rs`, `DataFeatures`). What its calls bring about there is in the [`Progress`] that they return.
 
 mod acknowledge;
 mod buffer;
@@ -237,7 +237,7 @@ impl Sending {
     /// Ends all timers and control chunks: the association has ended.
     pub(crate) fn stop(&mut self) {
         self.timers = None;
-        self.window.end_wait();
+        self.window.stop_probe_timer();
         self.policy = None;
         self.probing = None;
         for path in self.paths.iter_mut() {
@@ -295,7 +295,7 @@ impl Sending {
     }
 
     /// Queues a control chunk on the path for new data.
-    pub(crate) fn push_there(&mut self, chunk: Outgoing) {
+    pub(crate) fn push_on_sending_path(&mut self, chunk: Outgoing) {
         self.outgoing.push(self.choice.sending(), chunk);
     }
 

@@ -147,7 +147,7 @@ impl PeerWindow {
 
     /// Starts the timer of the next probe, unless it runs or has expired. The wait doubles with each probe, up to `longest`.
     // [9260:6.1-3, 6.1-4, 6.1-5]
-    pub(crate) fn wait(&mut self, now: Time, rto: Span, longest: Span) {
+    pub(crate) fn start_probe_timer(&mut self, now: Time, rto: Span, longest: Span) {
         let probe = self.probe.get_or_insert_default();
         if probe.at == NEVER && !probe.permitted {
             probe.at = now + (rto * (1 << probe.sent.min(16))).min(longest);
@@ -156,7 +156,7 @@ impl PeerWindow {
 
     /// No probe is needed.
     #[inline]
-    pub(crate) fn end_wait(&mut self) {
+    pub(crate) fn stop_probe_timer(&mut self) {
         if let Some(probe) = &mut self.probe {
             probe.at = NEVER;
         }
@@ -202,7 +202,7 @@ mod tests {
         let mut window = PeerWindow::new(0);
         let mut now = Time::ZERO;
         for expected in [1, 2, 4, 4] {
-            window.wait(now, Span::from_secs(1), Span::from_secs(4));
+            window.start_probe_timer(now, Span::from_secs(1), Span::from_secs(4));
             assert_eq!(window.probe_at().since(now), Span::from_secs(expected));
             now = window.probe_at();
             window.permit_probe();
@@ -213,7 +213,7 @@ mod tests {
         }
         window.advertise(3000, 1000);
         assert!(!window.is_probed());
-        window.wait(now, Span::from_secs(1), Span::from_secs(4));
+        window.start_probe_timer(now, Span::from_secs(1), Span::from_secs(4));
         assert_eq!(window.probe_at().since(now), Span::from_secs(1));
     }
 }

@@ -34,9 +34,9 @@ impl Progress {
 
     /// Returns whether the caller has more to do than to note that data was acknowledged.
     #[inline]
-    pub(crate) fn asks(&self) -> bool {
-        let is_told = self.news.is_some() || self.has_space || self.is_idle;
-        is_told || self.renamed || self.end.is_some() || self.suspect.is_some()
+    pub(crate) fn has_more(&self) -> bool {
+        let has_news = self.news.is_some() || self.has_space || self.is_idle;
+        has_news || self.renamed || self.end.is_some() || self.suspect.is_some()
     }
 
     /// Takes the news for the user.

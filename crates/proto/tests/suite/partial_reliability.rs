@@ -6,10 +6,10 @@ use whimbrel_control::multipath::Accounting;
 use whimbrel_control::multipath::distribution::DistributionSpec;
 use whimbrel_control::{Rng, Span};
 use whimbrel_proto::{
-    AssocId, AssociationConfig, AssociationStats, CloseReason, Event, Message, Reliability, SendError,
-    SendFailureCause, State,
+    AssocId, AssociationConfig, AssociationStats, AuthConfig, CloseReason, Discard, Event, Message, Reliability,
+    SendError, SendFailureCause, State,
 };
-use whimbrel_wire::{Chunk, ChunkType, ForwardTsn, SkippedStreams};
+use whimbrel_wire::{Chunk, ChunkType, ForwardTsn, SkippedStreams, Ssn, Tsn};
 
 fn config() -> AssociationConfig {
     AssociationConfig {
@@ -39,7 +39,7 @@ fn arrived(net: &Net) -> Vec<u32> {
     net.contents(Host::B).into_iter().map(number).collect()
 }
 
-/// Returns the numbers of the messages that A was told of as given up, and whether a part had been sent.
+/// Returns the numbers of the messages that A reported as given up, and whether a part had been sent.
 fn given_up(net: &Net) -> Vec<(u32, bool)> {
     let failed = |event| match event {
         Event::SendFailed(failure) => {
@@ -367,6 +367,64 @@ fn short_lifetimes_do_not_hide_a_dead_path() {
     }
 }
 
+/// More is sent than the window carries, so that every message waits until shortly before its lifetime ends (decision 0032).
+#[test]
+fn messages_of_several_packets_arrive_although_each_is_begun_late() {
+    let (mut net, a, b) = Net::established(1, &config());
+    net.filter = Box::new(|_| Fate::Delay(Span::from_millis(100)));
+    for number in 0..300 {
+        let frame = message(number, 6000, Reliability::Lifetime(Span::from_millis(400)));
+        net.send(Host::A, a, frame);
+        net.run_for(Span::from_millis(20));
+    }
+    net.run_for(Span::from_secs(10));
+    let (arrived, lost) = (arrived(&net), given_up(&net));
+    assert_eq!(arrived.len() + lost.len(), 300);
+    assert!(arrived.len() > 150, "{}", arrived.len());
+    nothing_is_held(&mut net, a, b);
+}
+
+#[test]
+fn rfc_4895_a_forward_tsn_without_authentication_changes_nothing() {
+    let keyed = AssociationConfig {
+        auth: AuthConfig::shared_key(b"key"),
+        ..config()
+    };
+    let (mut net, a, b) = Net::established(1, &keyed);
+    net.send(Host::A, a, message(1, 100, Reliability::Full));
+    net.run_for(Span::from_secs(1));
+    let last = net.last(Host::A, ChunkType::DATA).tsns()[0];
+    let mut skipped = Vec::new();
+    SkippedStreams::append(&mut skipped, 0, Ssn(100));
+    let forward = Chunk::ForwardTsn(ForwardTsn {
+        new_cumulative_tsn: Tsn(last.wrapping_add(50)),
+        skipped: SkippedStreams::from_wire_bytes(&skipped),
+    });
+    // With the right tag, from the right address, again and again.
+    for _ in 0..100 {
+        assert_eq!(net.as_peer(Host::B, &[forward]), Err(Discard::Unauthenticated));
+    }
+    for number in 2..40 {
+        net.send(Host::A, a, message(number, 1000, Reliability::Full));
+    }
+    net.run_for(Span::from_secs(5));
+    assert_eq!(arrived(&net), (1..40).collect::<Vec<_>>());
+    assert_eq!(net.state(Host::B, b), State::Established);
+    // An old FORWARD TSN, replayed with its authentication, changes nothing either.
+    lose(&mut net, &[0]);
+    net.send(Host::A, a, message(40, 100, Reliability::Retransmissions(0)));
+    net.run_for(Span::from_secs(5));
+    let recorded = net.last(Host::A, ChunkType::FORWARD_TSN).bytes.clone();
+    net.send(Host::A, a, message(41, 100, Reliability::Full));
+    net.run_for(Span::from_secs(5));
+    for _ in 0..100 {
+        assert_eq!(net.deliver(Host::B, &recorded), Ok(()));
+    }
+    net.send(Host::A, a, message(42, 100, Reliability::Full));
+    net.run_for(Span::from_secs(5));
+    assert_eq!(arrived(&net)[39..], [41, 42]);
+}
+
 #[test]
 fn a_measured_chunk_that_is_given_up_does_not_end_the_measurements() {
     let (mut net, a, _) = Net::established(1, &config());
@@ -391,7 +449,7 @@ fn a_measured_chunk_that_is_given_up_does_not_end_the_measurements() {
 }
 
 #[test]
-fn a_failure_is_told_once_although_the_association_ends() {
+fn a_failure_is_reported_once_although_the_association_ends() {
     let (mut net, a, _) = Net::established(1, &config());
     net.filter = Box::new(|packet| {
         let drops = packet.from == Host::A && (packet.has(ChunkType::DATA) || packet.has(ChunkType::FORWARD_TSN));
@@ -454,6 +512,55 @@ fn a_message_that_is_sent_in_part_gives_way_as_a_whole() {
     net.send(Host::A, a, message(1, 9900, Reliability::Priority(9)));
     net.send(Host::A, a, message(2, 9900, Reliability::Full));
     assert_eq!(given_up(&net), [(1, true)]);
+}
+
+/// All DATA is lost, but the peer answers each FORWARD TSN: it can be reached (RFC 9260 §8.1).
+#[test]
+fn an_answered_forward_tsn_clears_the_error_counter_of_the_association() {
+    let config = AssociationConfig {
+        association_max_retrans: 4,
+        path_max_retrans: 3,
+        ..config()
+    };
+    let (mut net, a, _) = Net::established(1, &config);
+    net.filter = Box::new(|packet| {
+        let is_data = packet.from == Host::A && packet.has(ChunkType::DATA);
+        if is_data { Fate::Drop } else { Fate::Deliver }
+    });
+    for number in 0..12 {
+        net.send(Host::A, a, message(number, 100, Reliability::Retransmissions(0)));
+        net.run_for(Span::from_secs(70));
+    }
+    assert_eq!(net.state(Host::A, a), State::Established);
+    assert_eq!((given_up(&net).len(), stats(&net, a).timeouts), (12, 12));
+}
+
+#[test]
+fn a_message_without_room_reports_those_that_have_expired() {
+    let config = AssociationConfig {
+        recv_buffer: 5000,
+        send_buffer: 10_000,
+        ..config()
+    };
+    let (mut net, a, _) = Net::established(1, &config);
+    net.auto_read = false;
+    for number in 0..5 {
+        net.send(Host::A, a, message(number, 1000, Reliability::Full));
+    }
+    net.run_for(Span::from_secs(2));
+    // The window is closed now, and nothing is outstanding.
+    net.send(
+        Host::A,
+        a,
+        message(5, 1000, Reliability::Lifetime(Span::from_millis(100))),
+    );
+    net.send(Host::A, a, message(6, 8000, Reliability::Full));
+    net.run_for(Span::from_millis(300));
+    assert!(given_up(&net).is_empty(), "nothing has looked at it yet");
+    let now = net.now;
+    assert!(net.a.send(now, a, message(7, 9000, Reliability::Full)).is_err());
+    net.drain(Host::A);
+    assert_eq!(given_up(&net), [(5, false)]);
 }
 
 #[test]
@@ -539,7 +646,7 @@ fn disturb(net: &mut Net, seed: u64, loss: f64) {
 }
 
 /// Any mixture of messages over one to three paths with losses: every reliable message arrives, once and in the order of its stream, those
-/// that were not told as given up too, and nothing is held at either end.
+/// that were not reported as given up too, and nothing is held at either end.
 #[test]
 fn whatever_is_given_up_the_rest_is_delivered() {
     for seed in 0..300 {

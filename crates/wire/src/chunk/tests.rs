@@ -297,6 +297,13 @@ fn forward_tsn_on_the_wire() {
     );
     malformed(&[192, 0, 0, 7, 0, 0, 0, 0]);
     malformed(&[192, 0, 0, 10, 0, 0, 0, 103, 0, 5, 0, 0]);
+    // Flags are ignored, and what would not fit into a chunk.
+    with_chunks(&[192, 0xff, 0, 12, 0, 0, 0, 103, 0, 5, 0, 9], |mut chunks| {
+        let is_meant = |chunk: ForwardTsn<'_>| chunk.skipped.iter().eq([(5, Ssn(9))]);
+        assert!(matches!(chunks.next(), Some(Ok(Chunk::ForwardTsn(chunk))) if is_meant(chunk)));
+    });
+    let count = |len: usize| SkippedStreams::from_wire_bytes(&vec![0; len]).iter().count();
+    assert_eq!([5, 1 << 17].map(count), [1, 16_381]);
 }
 
 // draft-tuexen-tsvwg-sctp-multipath, with the blocks of the example in RFC 9260 §3.3.4, the second of them kept.

@@ -168,7 +168,7 @@ impl Association {
 
     /// Repeats the request for a path whose local address the peer has not added, when its timer expires.
     pub(in super::super) fn retry_pending_path(&mut self, ctx: &mut Context<'_>, index: PathId) {
-        if let Some(local) = self.sending.end_wait(index) {
+        if let Some(local) = self.sending.stop_heartbeat_timer(index) {
             self.ask_for_source(ctx, local);
         }
     }

@@ -17,7 +17,7 @@ fn gives_up() -> ReceiverConfig {
 fn forward(receiver: &mut Receiver, tsn: u32, skipped: &[(u16, u16)]) -> bool {
     let mut list = Vec::new();
     for &(stream, ssn) in skipped {
-        SkippedStreams::push(&mut list, stream, Ssn(ssn));
+        SkippedStreams::append(&mut list, stream, Ssn(ssn));
     }
     let accepted = receiver.on_forward_tsn(&ForwardTsn {
         new_cumulative_tsn: Tsn(tsn),

@@ -285,7 +285,7 @@ impl Sending {
     }
 
     /// Stops the heartbeat timer of a path. If the path waited as the peer does not know its local address, returns that address.
-    pub(crate) fn end_wait(&mut self, index: PathId) -> Option<TransportAddr> {
+    pub(crate) fn stop_heartbeat_timer(&mut self, index: PathId) -> Option<TransportAddr> {
         let path = &mut self.paths[index];
         path.heartbeat.timer = NEVER;
         (path.is_pending() && !path.is_removed()).then_some(path.local())
@@ -400,7 +400,7 @@ impl Sending {
             self.choice.switch(ctx.now, best);
             self.stats.path_switches += 1;
             if let Some(lost) = self.outstanding.next_lost() {
-                self.paths[lost.from].hurry();
+                self.paths[lost.from].set_urgent();
             }
         }
         self.choose_sending_path(ctx);

@@ -99,7 +99,7 @@ impl Sending {
             }
             // Item 3: the next packet, at `poll_transmit`, is a retransmission regardless of cwnd.
             if (!in_recovery || self.config.rules.fast_retransmit_in_recovery) && lost > lost_copies {
-                self.paths[index].hurry();
+                self.paths[index].set_urgent();
             }
             self.trace_window(ctx, index);
         }

@@ -119,7 +119,7 @@ impl Sending {
             }
             packet.push_data(data);
             pushed = true;
-            self.paths[from].take_time();
+            self.paths[from].clear_urgent();
             if timed_out {
                 self.note_resent(from);
             }
@@ -127,7 +127,7 @@ impl Sending {
             self.note_sent(ctx, seq, path, len, true);
         }
         if pushed {
-            self.paths[of].take_time();
+            self.paths[of].clear_urgent();
         }
         pushed
     }
@@ -249,7 +249,7 @@ mod tests {
         for path in [0, 1] {
             sending.outstanding.lose_path(PathId(path), |_, _| {});
             if urgent[usize::from(path)] {
-                sending.paths[PathId(path)].hurry();
+                sending.paths[PathId(path)].set_urgent();
             }
         }
         let mut bytes = Vec::new();

@@ -34,7 +34,7 @@ impl Sending {
         let at = recovery.next_retransmission;
         let holds = at > now && !timed_out && path.in_loss_recovery();
         if holds {
-            path.wake_at(at);
+            path.release_at(at);
         }
         holds
     }
@@ -109,7 +109,7 @@ impl Sending {
                 tsn,
                 rule,
             });
-        self.paths[from].hurry();
+        self.paths[from].set_urgent();
     }
 
     /// Restarts the tail-loss probe timers of the paths whose earliest chunk in flight a SACK has acknowledged.

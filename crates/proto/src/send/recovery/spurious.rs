@@ -48,7 +48,7 @@ impl Sending {
             path.control.on_spurious_timeout();
         }
         path.limit_to_one_packet(false);
-        path.take_time();
+        path.clear_urgent();
         self.stats.spurious_timeouts += 1;
         self.outstanding.take_timeout_back(index);
         self.start_missing_t3(ctx.now);

@@ -32,7 +32,7 @@ impl Sending {
         if self.paths[index].t3_expired(ctx.now) {
             self.on_t3_rtx(ctx, index);
         }
-        if self.paths[index].wakes(ctx.now) {
+        if self.paths[index].take_release(ctx.now) {
             self.allow_burst();
             if self.paths[index].sends_bursts() {
                 // The pacer allows the data of the time since the last expiration, so Max.Burst does not apply.
@@ -142,7 +142,7 @@ impl Sending {
             } else {
                 // Rule E3: one packet is sent at once.
                 let to = self.retransmission_path(index, true);
-                self.paths[index].hurry();
+                self.paths[index].set_urgent();
                 self.heartbeat_after_timeout(ctx, index, to);
             }
             self.watch_mtu(ctx.now, index, if only_probed { 0 } else { lost.bytes });

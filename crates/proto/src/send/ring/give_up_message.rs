@@ -1,4 +1,4 @@
-//! Messages that are given up, and the FORWARD TSN that tells the peer (RFC 3758 §3.5).
+//! Messages that are given up, and the FORWARD TSN that reports them (RFC 3758 §3.5).
 
 use whimbrel_control::{Seq, Time};
 use whimbrel_wire::{SkippedStreams, Ssn, Tsn};
@@ -19,7 +19,7 @@ pub(crate) struct GivenUp {
 }
 
 impl Outstanding {
-    /// Returns whether a message in the ring may be given up, or the peer has to be told about one.
+    /// Returns whether a message in the ring may be given up, or a FORWARD TSN has to report one.
     #[inline]
     pub(crate) fn has_limits(&self) -> bool {
         self.limits.is_some()
@@ -191,7 +191,7 @@ impl Outstanding {
             }
         }
         for (stream, ssn) in streams {
-            SkippedStreams::push(list, stream, ssn);
+            SkippedStreams::append(list, stream, ssn);
         }
         self.tsn(last.wrapping_sub(1))
     }

@@ -122,7 +122,7 @@ impl Sending {
         });
         // Until then there may be no other event.
         let path = &mut paths[index];
-        path.wake_at(later);
+        path.release_at(later);
         oldest
     }
 

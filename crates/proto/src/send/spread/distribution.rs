@@ -135,7 +135,7 @@ impl Sending {
             if view.open && rest_until > now {
                 view.open = false;
                 let path = &mut self.paths[index];
-                path.wake_at(rest_until);
+                path.release_at(rest_until);
             }
             view.open &= blocked != Some(index) && self.split_allows(spread.buffer_split, index);
             if view.open {
