@@ -9,9 +9,12 @@ mod copy;
 pub(super) mod list;
 mod trial;
 
+use std::path::Path;
+
 use super::requirements::marks::Marks;
 use super::requirements::without_fault;
 use crate::chore::{Outcome, root, say};
+use crate::files;
 use list::{Fault, LISTS};
 
 #[derive(clap::Args)]
@@ -77,9 +80,9 @@ fn check(faults: &[(usize, Fault)]) -> Outcome {
         if let Err(reason) = fault.place() {
             wrong.push(format!("{}: {reason}", fault.name(*number)));
         }
-        for test in fault.tests.iter().filter(|test| !has_binary(fault, test)) {
+        for test in fault.tests.iter().filter(|test| !exists(fault, test)) {
             wrong.push(format!(
-                "{}: there is no program of tests for {test}: `lib::` or the name of a file in `tests`",
+                "{}: there is no test {test}: `lib::` or the name of a program in `tests`, its modules, and its name",
                 fault.name(*number)
             ));
         }
@@ -105,13 +108,38 @@ fn check(faults: &[(usize, Fault)]) -> Outcome {
     }
 }
 
-/// Returns whether the crate has the program of a test, which is `lib` or one in the folder `tests`.
-fn has_binary(fault: &Fault, test: &str) -> bool {
-    let tests = root().join("crates").join(fault.folder()).join("tests");
-    let is_file =
-        |binary: &str| tests.join(format!("{binary}.rs")).is_file() || tests.join(binary).join("main.rs").is_file();
-    test.split_once("::")
-        .is_some_and(|(binary, _)| binary == "lib" || is_file(binary))
+/// Returns whether the file of a test's modules has a function of its name. Its program is `lib` or one in the folder `tests`.
+fn exists(fault: &Fault, test: &str) -> bool {
+    let package = root().join("crates").join(fault.folder());
+    let names: Vec<&str> = test.split("::").collect();
+    let [binary, modules @ .., name] = names.as_slice() else {
+        return false;
+    };
+    let (top, folder) = match *binary {
+        "lib" => (package.join("src/lib.rs"), package.join("src")),
+        binary if package.join(format!("tests/{binary}.rs")).is_file() => {
+            (package.join(format!("tests/{binary}.rs")), package.join("tests"))
+        }
+        binary => {
+            let folder = package.join("tests").join(binary);
+            (folder.join("main.rs"), folder)
+        }
+    };
+    // A module has a file, or it is in that of a module around it.
+    (0..=modules.len()).any(|depth| {
+        let path = modules[..depth]
+            .iter()
+            .fold(folder.clone(), |path, module| path.join(module));
+        let files = match depth {
+            0 => vec![top.clone()],
+            _ => vec![path.with_extension("rs"), path.join("mod.rs")],
+        };
+        let has_it = |file: &Path| {
+            let source = files::read(file).unwrap_or_default();
+            source.contains(&format!("fn {name}("))
+        };
+        files.iter().any(|file| has_it(file))
+    })
 }
 
 fn is_marked(marks: &Marks, id: &str, fault: &Fault) -> bool {
