@@ -6,8 +6,8 @@
 
 #[cfg(target_arch = "wasm32")]
 mod exports;
-mod outcome;
 mod record;
+mod run_view;
 
 use std::path::Path;
 
@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use whimbrel_scenario::{Origin, Problem, Scenario, ScenarioError, Scheme};
 use whimbrel_sim::{RunControl, RunOptions, World};
 
-use self::outcome::RunView;
 use self::record::Recorder;
+use self::run_view::RunView;
 
 /// Name of the scenario in messages.
 const NAME: &str = "scenario.toml";
@@ -51,7 +51,7 @@ enum Answer {
     /// The scenario is valid; nothing was run.
     Valid { points: usize, warnings: Vec<String> },
     /// The run's results.
-    RunView(Box<RunView>),
+    Outcome(Box<RunView>),
     /// Problems of the scenario.
     Problems(Vec<ProblemText>),
 }
@@ -137,8 +137,8 @@ fn run(request: &Request) -> Result<Answer, Vec<ProblemText>> {
     let control = RunControl::new();
     let mut recorder = Recorder::new(&point.config, &control);
     let result = world.run_with(&mut recorder, &control);
-    let mut outcome = RunView::new(&scenario.title, &result, recorder.finish());
-    outcome.points = points;
-    outcome.warnings = scenario.warnings();
-    Ok(Answer::RunView(Box::new(outcome)))
+    let mut view = RunView::new(&scenario.title, &result, recorder.finish());
+    view.points = points;
+    view.warnings = scenario.warnings();
+    Ok(Answer::Outcome(Box::new(view)))
 }

@@ -8,7 +8,7 @@ use base64::Engine as _;
 
 use super::bundle;
 use crate::chore::{Outcome, note, root, say};
-use crate::files::{read, write};
+use crate::files::{read, read_bytes, write};
 use crate::process;
 
 #[derive(clap::Args)]
@@ -100,7 +100,7 @@ fn simulator() -> Outcome<(PathBuf, Vec<u8>)> {
     ]);
     process::output(&mut cargo)?;
     let path = target().join(TARGET).join("page/whimbrel_playground.wasm");
-    let module = std::fs::read(&path).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+    let module = read_bytes(&path)?;
     Ok((path, module))
 }
 
