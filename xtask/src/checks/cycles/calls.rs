@@ -1,6 +1,6 @@
 //! Calls between the files that implement one type.
 //!
-//! A method calls another one with `self.name(...)` or `Self::name`. The name is looked up among the methods of the type: first in its own
+//! A method calls another one with `self.name(...)`, `Self::name` or `Type::name`. The name is looked up among the methods of the type: first in its own
 //! blocks, then in those of traits. A name that several of these define is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +16,7 @@ pub(super) struct Block {
     /// Whether it implements a trait.
     of_trait: bool,
     methods: BTreeSet<String>,
-    /// Names behind `self.` with arguments, and behind `Self::`.
+    /// Names behind `self.` with arguments, behind `Self::`, and behind the name of the type.
     calls: BTreeSet<String>,
 }
 
@@ -141,6 +141,9 @@ impl Block {
                     self.calls.insert(name.to_owned());
                 }
                 ("Self", Some("::"), Some(name)) => _ = self.calls.insert(name.to_owned()),
+                (of, Some("::"), Some(name)) if self.of.last().is_some_and(|last| last == of) => {
+                    self.calls.insert(name.to_owned());
+                }
                 _ => {}
             }
         }
@@ -183,14 +186,14 @@ mod tests {
     fn calls_are_methods_of_self_only() {
         let block = only(
             "impl A {
-                fn one(&mut self) -> u8 { if self.two() { self.part.three(); Self::four(self) } else { 0 } }
+                fn one(&mut self) -> u8 { if self.two() { self.part.three(); Self::four(self) } else { A::zero(self) } }
                 // self.comment();
                 fn five(&self, other: &A) -> u8 { other.six(); self\n.seven::<u8>(\"self.text()\") + self.eight }
                 #[cfg(test)]
                 fn nine(&self) { self.ten() }
             }",
         );
-        assert_eq!(block.calls.iter().collect::<Vec<_>>(), ["four", "seven", "two"]);
+        assert_eq!(block.calls.iter().collect::<Vec<_>>(), ["four", "seven", "two", "zero"]);
         assert_eq!(block.methods.iter().collect::<Vec<_>>(), ["five", "one"]);
     }
 

@@ -201,7 +201,7 @@ impl Module {
                     at += 2;
                 }
                 self.paths.insert(path);
-            } else if matches!(tokens[at].as_str(), "struct" | "enum" | "union" | "trait" | "type") {
+            } else if matches!(tokens[at].as_str(), "struct" | "enum" | "union" | "trait") {
                 self.types.extend(tokens.get(at + 1).cloned());
             }
             at += 1;

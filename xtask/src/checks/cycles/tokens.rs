@@ -82,17 +82,23 @@ fn without_tests(tokens: &[String]) -> Vec<String> {
             at += 1;
             continue;
         }
-        // The item ends with a semicolon, or with the brace that closes its first one.
+        // The item ends with a semicolon or with the brace that closes its first one; a field with a comma, or before the brace around it.
         let mut depth = 0;
+        let mut parentheses = 0;
         while at < tokens.len() {
             match tokens[at].as_str() {
                 "{" => depth += 1,
+                "}" if depth == 0 => break,
                 "}" => depth -= 1,
+                "(" | "[" | "<" => parentheses += 1,
+                ")" | "]" => parentheses -= 1,
+                ">" if tokens[at - 1] != "-" && tokens[at - 1] != "=" => parentheses -= 1,
                 _ => {}
             }
             let over = depth == 0 && matches!(tokens[at].as_str(), ";" | "}");
+            let ends_field = depth == 0 && parentheses == 0 && tokens[at] == ",";
             at += 1;
-            if over {
+            if over || ends_field {
                 break;
             }
         }
@@ -107,12 +113,15 @@ mod tests {
     #[test]
     fn leaves_out_comments_literals_and_tests() {
         let text = r####"
-            fn f<'a>(x: &'a str) { g('"', '\\'', b'{', "}", r#"a " { "#, br"\\"); } // }
+            fn f<'a>(x: &'a str) { g('"', '\'', b'{', "}", r#"a " { "#, br"\"); } // }
             #[cfg(test)]
             fn only_for_tests() { h(); }
             fn r() {}
+            struct S { a: u8, #[cfg(test)] b: Map<u8, u8>, #[cfg(test)] c: u8 }
+            impl S { fn s() {} }
         "####;
-        let expected = "fn f < ' a > ( x : & ' a str ) { g ( , , b , , , ) ; } fn r ( ) { }";
-        assert_eq!(tokens(&text.replace("\\\\", "\\")).join(" "), expected);
+        let expected = "fn f < ' a > ( x : & ' a str ) { g ( , , b , , , ) ; } fn r ( ) { } \
+                        struct S { a : u8 , } impl S { fn s ( ) { } }";
+        assert_eq!(tokens(text).join(" "), expected);
     }
 }
