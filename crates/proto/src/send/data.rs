@@ -247,8 +247,7 @@ impl Sending {
         self.stamp_chunk(ctx.now, seq, path, chunk_len(len));
         self.note_identity(path);
         self.stats.data_bytes_sent += len;
-        // New data does not put off the timer that watches a FORWARD TSN: one short lifetime after another would hide a dead path.
-        let is_earliest = self.outstanding.is_first_in_flight(path, seq) && (retransmission || !self.forward_waits());
+        let is_earliest = self.outstanding.is_first_in_flight(path, seq);
         if retransmission {
             self.stats.retransmissions += 1;
             // RFC 9260 §6.3.1 rule C5: a measurement with a retransmitted chunk is ambiguous.
