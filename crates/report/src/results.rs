@@ -35,6 +35,8 @@ pub(crate) struct Points {
     pub(crate) places: Vec<Vec<usize>>,
     /// Runs of each point.
     pub(crate) runs: Vec<usize>,
+    /// Number of flows.
+    pub(crate) flows: usize,
     /// Whether all seeds of a point, several of them, gave the same.
     pub(crate) deterministic: Vec<bool>,
     /// A line for each metric of all flows together and of each flow.
@@ -149,6 +151,7 @@ impl Results {
         Points {
             places,
             deterministic: runs.iter().map(same).collect(),
+            flows: flows(&runs).len(),
             figures: figures(&runs),
             runs: runs.iter().map(Vec::len).collect(),
             axes,
@@ -226,14 +229,20 @@ impl Results {
 /// Failures that are named in the page, at most.
 const MOST_FAILURES: usize = 20;
 
-/// The figures of points with these runs; metrics without any value are left out.
-fn figures(points: &[Vec<&Run>]) -> Vec<Figures> {
+/// Returns the names of the flows, in the order in which they occur.
+fn flows<'r>(points: &[Vec<&'r Run>]) -> Vec<&'r str> {
     let mut flows: Vec<&str> = Vec::new();
     for flow in points.iter().flatten().flat_map(|run| &run.flows) {
         if !flows.contains(&flow.name.as_str()) {
             flows.push(&flow.name);
         }
     }
+    flows
+}
+
+/// The figures of points with these runs; metrics without any value are left out.
+fn figures(points: &[Vec<&Run>]) -> Vec<Figures> {
+    let mut flows = flows(points);
     // One flow says the same as all of them.
     if flows.len() < 2 || flows.len() > MOST_FLOWS {
         flows.clear();
@@ -270,10 +279,7 @@ const MOST_FLOWS: usize = 64;
 impl Points {
     /// The metrics that are shown unless others are chosen, by their places in `metrics()`.
     pub(crate) fn usual(&self) -> Vec<usize> {
-        let has_several_flows = self.figures.iter().any(|figures| figures.flow != ALL_FLOWS);
-        default_metrics(if has_several_flows { 2 } else { 1 })
-            .map(|(place, _)| place)
-            .collect()
+        default_metrics(self.flows).map(|(place, _)| place).collect()
     }
 
     fn json(&self, blobs: &mut Blobs) -> Value {

@@ -50,7 +50,7 @@ export class Results {
     });
   }
 
-  /** Metrics of tables and first views, the most important first; as in the command's tables. */
+  /** Metrics of tables and first views, the most important first; those that the tables of a scenario with one axis have. */
   usual(): Metric[] {
     const known = this.metrics();
     return this.points.usual.flatMap((name) => known.filter((metric) => metric.name === name));
