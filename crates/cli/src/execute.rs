@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
-use whimbrel_lab::{Estimate, FolderLock, Manifest, Options, Part, Results, Run, RunEnd, Status, View};
+use whimbrel_lab::{Estimate, FolderLock, Manifest, Options, Part, Results, Run, RunEnd, View};
 use whimbrel_scenario::{Scenario, visible};
 
 use crate::interrupt::listen;
@@ -135,7 +135,7 @@ pub(crate) fn execute_and(
     };
     let mut reporter = Reporter::new(common.quiet);
     let mut runs = Vec::with_capacity(scenario.runs());
-    let outcome = whimbrel_lab::run(scenario, &options, &mut reporter, &mut |run| {
+    let end = whimbrel_lab::run(scenario, &options, &mut reporter, &mut |run| {
         if let Some(results) = &mut results {
             results.add(&run)?;
         }
@@ -143,8 +143,8 @@ pub(crate) fn execute_and(
         Ok(())
     });
     reporter.finish();
-    let manifest = finish(&runs, results, &outcome, common, print)?;
-    conclude(part.count(scenario.runs()), &runs, folder, &outcome)?;
+    let manifest = finish(&runs, results, &end, common, print)?;
+    conclude(part.count(scenario.runs()), &runs, folder, &end)?;
     Ok(Executed { runs, manifest })
 }
 
@@ -213,16 +213,11 @@ fn bytes(n: u64) -> String {
 fn finish(
     runs: &[Run],
     results: Option<Results>,
-    outcome: &RunEnd,
+    end: &RunEnd,
     common: &Common,
     print: &dyn Fn(&[Run]) -> Outcome,
 ) -> Outcome<Option<Manifest>> {
-    let status = match outcome {
-        RunEnd { error: Some(_), .. } => Status::Failed,
-        RunEnd { interrupted: true, .. } => Status::Interrupted,
-        _ => Status::Complete,
-    };
-    let written = results.map(|results| results.finish(status)).transpose();
+    let written = results.map(|results| results.finish(end.into())).transpose();
     // The table first: it is printed even if the disk is full.
     print(runs)?;
     match written {
@@ -234,19 +229,19 @@ fn finish(
             Ok(manifest)
         }
         // One error is enough: this one follows from the other.
-        Err(_) if outcome.error.is_some() => Ok(None),
+        Err(_) if end.error.is_some() => Ok(None),
         Err(error) => Err(fail(FAILED, error)),
     }
 }
 
-/// Returns the outcome of runs of which not all are complete.
-fn conclude(all: usize, runs: &[Run], folder: Option<&Path>, outcome: &RunEnd) -> Outcome {
+/// Returns how the command ends after runs of which not all are complete.
+fn conclude(all: usize, runs: &[Run], folder: Option<&Path>, end: &RunEnd) -> Outcome {
     let kept = match folder {
         Some(folder) if !runs.is_empty() => format!("; their results are in {}", folder.display()),
         _ => String::new(),
     };
     let complete = format!("{} of {all} runs are complete{kept}", runs.len());
-    if let Some(error) = &outcome.error {
+    if let Some(error) = &end.error {
         return Err(fail(FAILED, format_args!("{error}\n  {complete}")));
     }
     let wrong = |run: &&Run| {
@@ -261,7 +256,7 @@ fn conclude(all: usize, runs: &[Run], folder: Option<&Path>, outcome: &RunEnd) -
         );
         return Err(fail(FAILED, message));
     }
-    if outcome.interrupted {
+    if end.interrupted {
         let go_on = if kept.is_empty() { "" } else { "; --resume continues" };
         note(format_args!("interrupted: {complete}{go_on}"));
         return Err(Ended(INTERRUPTED));

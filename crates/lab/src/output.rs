@@ -8,7 +8,7 @@ use whimbrel_scenario::{Scenario, hash};
 
 use crate::rows::{Field, Rows};
 use crate::run::Run;
-use crate::runner::Part;
+use crate::runner::{Part, RunEnd};
 use crate::stored;
 use crate::text::json_problem;
 use crate::write::file::{Digested, Output, WriteError, digest_of, plain};
@@ -89,6 +89,16 @@ pub enum Status {
     Stopped,
     /// The runs ended with an error.
     Failed,
+}
+
+impl From<&RunEnd> for Status {
+    fn from(end: &RunEnd) -> Self {
+        match end {
+            RunEnd { error: Some(_), .. } => Status::Failed,
+            RunEnd { interrupted: true, .. } => Status::Interrupted,
+            _ => Status::Complete,
+        }
+    }
 }
 
 impl Manifest {

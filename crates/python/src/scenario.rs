@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use whimbrel_lab::{Manifest, Options, Part, Progress, Results, Run, RunError, Status};
+use whimbrel_lab::{Manifest, Options, Part, Progress, Results, Run, RunError};
 use whimbrel_scenario::Resolved;
 
 use crate::error::{folder_error, run_error, scenario_error};
@@ -219,20 +219,15 @@ pub(crate) fn execute(
     mut results: Option<Results>,
 ) -> Result<Vec<Run>, RunError> {
     let mut runs = Vec::new();
-    let outcome = whimbrel_lab::run(scenario, options, progress, &mut |run| {
+    let end = whimbrel_lab::run(scenario, options, progress, &mut |run| {
         if let Some(results) = &mut results {
             results.add(&run)?;
         }
         runs.push(run);
         Ok(())
     });
-    let status = match &outcome {
-        whimbrel_lab::RunEnd { error: Some(_), .. } => Status::Failed,
-        whimbrel_lab::RunEnd { interrupted: true, .. } => Status::Interrupted,
-        _ => Status::Complete,
-    };
-    let written: Result<Option<Manifest>, _> = results.map(|results| results.finish(status)).transpose();
-    match outcome.error {
+    let written: Result<Option<Manifest>, _> = results.map(|results| results.finish((&end).into())).transpose();
+    match end.error {
         Some(error) => Err(error),
         None => written.map(|_| runs).map_err(RunError::from),
     }

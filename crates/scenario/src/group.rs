@@ -125,9 +125,9 @@ impl Nodes {
     }
 
     /// Returns the error for a flow's name with a `*` that matches only an empty group.
-    fn empty_group(&self, key: &'static str, pattern: &str) -> Failure {
+    fn empty_group(&self, key: &'static str, pattern: &str) -> GroupProblem {
         let group = Nodes::meant(pattern, &self.empty).map_or(pattern, String::as_str);
-        Failure::new(
+        GroupProblem::new(
             key,
             format!("{pattern:?} given, and the group \"{group}\" has no nodes"),
         )
@@ -142,7 +142,7 @@ struct Wrong {
     hint: Option<String>,
 }
 
-enum Failure {
+enum GroupProblem {
     /// The problem follows from a reported one.
     Reported,
     /// Values that have the wrong type.
@@ -150,9 +150,9 @@ enum Failure {
     Wrong(Wrong),
 }
 
-impl Failure {
+impl GroupProblem {
     fn new(key: &'static str, message: impl Into<String>) -> Self {
-        Failure::Wrong(Wrong {
+        GroupProblem::Wrong(Wrong {
             key,
             message: message.into(),
             hint: None,
@@ -161,7 +161,7 @@ impl Failure {
 
     fn hint(self, hint: impl Into<String>) -> Self {
         match self {
-            Failure::Wrong(wrong) => Failure::Wrong(Wrong {
+            GroupProblem::Wrong(wrong) => GroupProblem::Wrong(Wrong {
                 hint: Some(hint.into()),
                 ..wrong
             }),
@@ -176,7 +176,7 @@ fn each(
     array: &str,
     lines: &LineIndex,
     found: &mut Found,
-    mut expand: impl FnMut(&Node, &LineIndex) -> Result<Option<Vec<Node>>, Failure>,
+    mut expand: impl FnMut(&Node, &LineIndex) -> Result<Option<Vec<Node>>, GroupProblem>,
 ) {
     let Some(Node {
         value: Value::Array(items),
@@ -190,20 +190,20 @@ fn each(
         match expand(&item, lines) {
             Ok(None) => all.push(item),
             Ok(Some(members)) => all.extend(members),
-            Err(trouble) => {
+            Err(problem) => {
                 let name = item
                     .name()
                     .map_or_else(|| array.to_owned(), |name| format!("{array}.{name}"));
-                match trouble {
-                    Failure::Reported => {}
-                    Failure::Read(problems) => found.extend(problems.into_iter().map(|problem| {
+                match problem {
+                    GroupProblem::Reported => {}
+                    GroupProblem::Read(problems) => found.extend(problems.into_iter().map(|problem| {
                         let field = match problem.field.as_str() {
                             "" => name.clone(),
                             field => format!("{name}.{field}"),
                         };
                         (item.place.offset(), Problem { field, ..problem })
                     })),
-                    Failure::Wrong(Wrong { key, message, hint }) => {
+                    GroupProblem::Wrong(Wrong { key, message, hint }) => {
                         let place = item.nearest_place(&[key.into()]);
                         found.push((
                             place.offset(),
@@ -229,7 +229,7 @@ fn take_keys<T: serde::de::DeserializeOwned>(
     table: &mut Node,
     keys: &[&str],
     lines: &LineIndex,
-) -> Result<Option<T>, Failure> {
+) -> Result<Option<T>, GroupProblem> {
     let entries: Entries = keys.iter().filter_map(|key| table.take(key)).map(Arc::new).collect();
     if entries.is_empty() {
         return Ok(None);
@@ -238,12 +238,15 @@ fn take_keys<T: serde::de::DeserializeOwned>(
         value: Value::Table(entries),
         place: table.place.clone(),
     };
-    read(&mut own, lines, &[]).whole().map(Some).map_err(Failure::Read)
+    read(&mut own, lines, &[]).whole().map(Some).map_err(GroupProblem::Read)
 }
 
-fn at_most(count: u32) -> Result<u32, Failure> {
+fn at_most(count: u32) -> Result<u32, GroupProblem> {
     if count > MOST {
-        return Err(Failure::new("count", format!("{count} given, allowed is 0 to {MOST}")));
+        return Err(GroupProblem::new(
+            "count",
+            format!("{count} given, allowed is 0 to {MOST}"),
+        ));
     }
     Ok(count)
 }
@@ -266,18 +269,18 @@ fn put(table: &mut Node, key: &str, value: Value) {
 }
 
 /// Returns the name of a group's table, to which indices are added.
-fn name_of(table: &Node) -> Result<String, Failure> {
+fn name_of(table: &Node) -> Result<String, GroupProblem> {
     let name = table.get("name").and_then(Node::text).map(str::to_owned);
-    name.ok_or_else(|| Failure::new("name", "expected a name, to which the members' numbers are added"))
+    name.ok_or_else(|| GroupProblem::new("name", "expected a name, to which the members' numbers are added"))
 }
 
-fn node(table: &Node, lines: &LineIndex) -> Result<Option<Vec<Node>>, Failure> {
+fn node(table: &Node, lines: &LineIndex) -> Result<Option<Vec<Node>>, GroupProblem> {
     let mut plain = table.clone();
     let Some(group) = take_keys::<NodeGroup>(&mut plain, keys("node"), lines)? else {
         return Ok(None);
     };
     let Some(count) = group.count else {
-        return Err(Failure::new("step", "requires a group").hint("count = 10 makes ten nodes of this table"));
+        return Err(GroupProblem::new("step", "requires a group").hint("count = 10 makes ten nodes of this table"));
     };
     let name = name_of(&plain)?;
     let number = |node: &Node| match node.value {
@@ -290,7 +293,7 @@ fn node(table: &Node, lines: &LineIndex) -> Result<Option<Vec<Node>>, Failure> {
         _ => None,
     };
     if group.step.is_some() && start.is_none() {
-        return Err(Failure::new("step", "requires the position of the first node").hint("position = [0, 0]"));
+        return Err(GroupProblem::new("step", "requires the position of the first node").hint("position = [0, 0]"));
     }
     let members = (0..at_most(count)?).map(|i| {
         let mut member = plain.clone();
@@ -314,13 +317,13 @@ fn node(table: &Node, lines: &LineIndex) -> Result<Option<Vec<Node>>, Failure> {
     Ok(Some(members.collect()))
 }
 
-fn radio(table: &Node, nodes: &Nodes) -> Result<Option<Vec<Node>>, Failure> {
+fn radio(table: &Node, nodes: &Nodes) -> Result<Option<Vec<Node>>, GroupProblem> {
     let Some(pattern) = table.get("node").and_then(Node::text).filter(|name| name.contains(ANY)) else {
         return Ok(None);
     };
     let name = table.get("name").and_then(Node::text);
     if name.is_some_and(|name| !name.contains(ANY)) {
-        return Err(Failure::new("name", "several radios cannot have the same name")
+        return Err(GroupProblem::new("name", "several radios cannot have the same name")
             .hint("`*` in the name stands for the name of the node; without a name it is NODE-CHANNEL"));
     }
     let members = named("node", pattern, nodes)?.into_iter().map(|node| {
@@ -334,7 +337,7 @@ fn radio(table: &Node, nodes: &Nodes) -> Result<Option<Vec<Node>>, Failure> {
     Ok(Some(members.collect()))
 }
 
-fn flow(table: &Node, nodes: &Nodes, lines: &LineIndex) -> Result<Option<Vec<Node>>, Failure> {
+fn flow(table: &Node, nodes: &Nodes, lines: &LineIndex) -> Result<Option<Vec<Node>>, GroupProblem> {
     let mut plain = table.clone();
     let group = take_keys::<FlowGroup>(&mut plain, keys("flow"), lines)?;
     let is_several = |key| {
@@ -360,7 +363,7 @@ fn flow(table: &Node, nodes: &Nodes, lines: &LineIndex) -> Result<Option<Vec<Nod
         Some(stagger) => Some((
             start
                 .parse::<Span>()
-                .map_err(|_| Failure::new("start", "expected a time"))?,
+                .map_err(|_| GroupProblem::new("start", "expected a time"))?,
             stagger,
         )),
         None => None,
@@ -380,19 +383,20 @@ fn flow(table: &Node, nodes: &Nodes, lines: &LineIndex) -> Result<Option<Vec<Nod
 }
 
 /// Checks that nothing besides `pairs` gives the ends of a group.
-fn only_pairs(plain: &Node, group: &FlowGroup) -> Result<(), Failure> {
+fn only_pairs(plain: &Node, group: &FlowGroup) -> Result<(), GroupProblem> {
     let ends = ["from", "to"].into_iter().find(|key| plain.get(key).is_some());
     match ends.or(group.count.map(|_| "count")) {
-        Some(key) => Err(Failure::new(key, "not allowed together with pairs")),
+        Some(key) => Err(GroupProblem::new(key, "not allowed together with pairs")),
         None => Ok(()),
     }
 }
 
 /// Returns the pairs of a group with `from` and `to`.
-fn paired(plain: &Node, name: &str, group: &FlowGroup, nodes: &Nodes) -> Result<Vec<[String; 2]>, Failure> {
+fn paired(plain: &Node, name: &str, group: &FlowGroup, nodes: &Nodes) -> Result<Vec<[String; 2]>, GroupProblem> {
     let end = |key: &'static str| {
         plain.get(key).and_then(Node::text).ok_or_else(|| {
-            Failure::new(key, "expected the name of a node, or of several with `*`").hint("or pairs = [[\"a\", \"b\"]]")
+            GroupProblem::new(key, "expected the name of a node, or of several with `*`")
+                .hint("or pairs = [[\"a\", \"b\"]]")
         })
     };
     let (from, to) = (end("from")?, end("to")?);
@@ -401,10 +405,10 @@ fn paired(plain: &Node, name: &str, group: &FlowGroup, nodes: &Nodes) -> Result<
         (Some(count), ..) => at_most(count)?,
         (None, true, false) => senders.iter().filter(|node| **node != to).count() as u32,
         (None, false, true) => receivers.iter().filter(|node| **node != from).count() as u32,
-        (None, true, true) => return Err(Failure::new("from", "requires a `count` of flows")),
+        (None, true, true) => return Err(GroupProblem::new("from", "requires a `count` of flows")),
         (None, false, false) => {
             return Err(
-                Failure::new("name", "pairing, pairing_seed and stagger require a group")
+                GroupProblem::new("name", "pairing, pairing_seed and stagger require a group")
                     .hint("count = 10 makes ten flows of this table"),
             );
         }
@@ -437,7 +441,7 @@ fn set_ends(member: &mut Node, from: &str, to: &str) {
 }
 
 /// Returns the nodes with this name, in their order: one by its name, or several with a `*`.
-fn named<'n>(key: &'static str, name: &'n str, nodes: &'n Nodes) -> Result<Vec<&'n str>, Failure> {
+fn named<'n>(key: &'static str, name: &'n str, nodes: &'n Nodes) -> Result<Vec<&'n str>, GroupProblem> {
     if !name.contains(ANY) {
         return Ok(vec![name]);
     }
@@ -448,14 +452,14 @@ fn named<'n>(key: &'static str, name: &'n str, nodes: &'n Nodes) -> Result<Vec<&
         .filter(|node| fits(name, node))
         .collect();
     if Nodes::may_mean(name, &nodes.faulty) {
-        return Err(Failure::Reported);
+        return Err(GroupProblem::Reported);
     }
     if all.is_empty() && !Nodes::may_mean(name, &nodes.empty) {
-        let trouble = Failure::new(key, format!("{name:?} given, and no node has a name like this"));
+        let problem = GroupProblem::new(key, format!("{name:?} given, and no node has a name like this"));
         let known = &nodes.names[..nodes.names.len().min(12)];
         return Err(match word_hint(&name.replace(ANY, ""), known, "nodes") {
-            Some(hint) => trouble.hint(hint),
-            None => trouble,
+            Some(hint) => problem.hint(hint),
+            None => problem,
         });
     }
     Ok(all)
@@ -479,7 +483,7 @@ fn drawn<'n>(
     count: u32,
     senders: &[&'n str],
     receivers: &[&'n str],
-) -> Result<Vec<[String; 2]>, Failure> {
+) -> Result<Vec<[String; 2]>, GroupProblem> {
     let mut random = Rng::stream(group.pairing_seed.unwrap_or(1), &format!("flow/{name}/pairs"));
     let mut numbers = BTreeMap::new();
     let mut numbered = |nodes: &[&'n str]| -> Vec<Numbered<'n>> {
@@ -500,7 +504,7 @@ fn drawn<'n>(
         } else {
             draw(&senders, None).and_then(|from| Some([from, draw(&receivers, Some(from))?]))
         };
-        let pair = pair.ok_or_else(|| Failure::new("to", "requires two different nodes"))?;
+        let pair = pair.ok_or_else(|| GroupProblem::new("to", "requires two different nodes"))?;
         pairs.push(pair.map(|(_, node)| node.to_owned()));
     }
     Ok(pairs)
@@ -524,7 +528,7 @@ fn draw<'n>(
     Some(node)
 }
 
-fn in_order(count: u32, senders: &[&str], receivers: &[&str]) -> Result<Vec<[String; 2]>, Failure> {
+fn in_order(count: u32, senders: &[&str], receivers: &[&str]) -> Result<Vec<[String; 2]>, GroupProblem> {
     let pair = |i: usize| -> Option<[&str; 2]> {
         Some([
             senders.get(i % senders.len().max(1))?,
@@ -537,10 +541,11 @@ fn in_order(count: u32, senders: &[&str], receivers: &[&str]) -> Result<Vec<[Str
             Some([from, to]) if from != to => pairs.push([from.to_owned(), to.to_owned()]),
             _ => {
                 let what = senders.get(i % senders.len().max(1)).copied().unwrap_or_default();
-                return Err(
-                    Failure::new("pairing", format!("flow number {i} would be from \"{what}\" to itself"))
-                        .hint("pairing = \"random\", or other nodes in `to`"),
-                );
+                return Err(GroupProblem::new(
+                    "pairing",
+                    format!("flow number {i} would be from \"{what}\" to itself"),
+                )
+                .hint("pairing = \"random\", or other nodes in `to`"));
             }
         }
     }

@@ -140,7 +140,7 @@ async fn receive(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failur
         current: Holders::default(),
         is_over: watch::Sender::new(false),
     };
-    let place = TransferContext {
+    let context = TransferContext {
         target: Arc::new(target),
         force: args.force,
         json: args.json,
@@ -152,24 +152,24 @@ async fn receive(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failur
         once: (args.once || is_output).then(|| Arc::new(once())),
     };
     let attend = |association| {
-        let place = place.clone();
-        async move { attend(association, &place).await }
+        let context = context.clone();
+        async move { attend(association, &context).await }
     };
-    let until = if place.once.is_some() {
+    let until = if context.once.is_some() {
         Until::Ended
     } else {
         Until::Interrupt
     };
-    let serving = listen::serve(listener, until, &place.interrupt, console, attend);
+    let serving = listen::serve(listener, until, &context.interrupt, console, attend);
     let outcome = serving.await?;
-    if let Target::Folder(folder) = &*place.target {
+    if let Target::Folder(folder) = &*context.target {
         folder.idle().await;
     }
-    if place.interrupt.is_asked() && place.incomplete.load(Ordering::Relaxed) > 0 {
+    if context.interrupt.is_asked() && context.incomplete.load(Ordering::Relaxed) > 0 {
         return Err(Failure::interrupted("interrupted"));
     }
     match outcome {
-        _ if place.once.is_none() => Ok(()),
+        _ if context.once.is_none() => Ok(()),
         None => Err(Failure::interrupted("interrupted")),
         // The transfer has already printed its failure; only its exit code remains.
         Some(outcome) => outcome.map_err(|failure| Failure {
@@ -248,46 +248,46 @@ impl TransferContext {
 }
 
 /// One peer, from its header to the end of the association. Nothing if it is no sender: it has not sent a valid header, or not in time.
-async fn attend(association: Association, place: &TransferContext) -> Option<Result<(), Failure>> {
+async fn attend(association: Association, context: &TransferContext) -> Option<Result<(), Failure>> {
     let peer = paths::peer(&association);
     let last = Activity::new();
     let claimed = async {
-        let header = next_header(&association, place.patience).await?;
+        let header = next_header(&association, context.patience).await?;
         let header = header.ok_or_else(|| Failure::file("the sender has sent nothing"))?;
-        Ok((header, place.claim(&association, &last).await?))
+        Ok((header, context.claim(&association, &last).await?))
     };
     let claimed = tokio::select! {
         biased;
         claimed = claimed => claimed,
-        () = place.over() => {
+        () = context.over() => {
             association.abort(ANOTHER);
             return None;
         }
-        () = place.interrupt.asked(1) => Err(Failure::interrupted("the receiver was interrupted")),
+        () = context.interrupt.asked(1) => Err(Failure::interrupted("the receiver was interrupted")),
     };
     let (header, claim) = match claimed {
         Ok(claimed) => claimed,
         Err(failure) => {
             tokio::select! {
-                () = refuse(&association, &peer, &failure, place) => {}
-                () = place.over() => association.abort(ANOTHER),
+                () = refuse(&association, &peer, &failure, context) => {}
+                () = context.over() => association.abort(ANOTHER),
             }
             return None;
         }
     };
-    place.incomplete.fetch_add(1, Ordering::Relaxed);
-    let _watching = place.tui.watch(&format!("from {peer}"), &association);
+    context.incomplete.fetch_add(1, Ordering::Relaxed);
+    let _watching = context.tui.watch(&format!("from {peer}"), &association);
     let outcome = tokio::select! {
-        outcome = take_all(&association, &peer, header, &last, place) => outcome,
-        () = place.interrupt.asked(1) => Err(Failure::interrupted("the receiver was interrupted")),
-        never = paths::watch(&association, &place.console) => match never {},
+        outcome = take_all(&association, &peer, header, &last, context) => outcome,
+        () = context.interrupt.asked(1) => Err(Failure::interrupted("the receiver was interrupted")),
+        never = paths::watch(&association, &context.console) => match never {},
     };
-    if outcome.is_ok() || !place.interrupt.is_asked() {
-        place.incomplete.fetch_sub(1, Ordering::Relaxed);
+    if outcome.is_ok() || !context.interrupt.is_asked() {
+        context.incomplete.fetch_sub(1, Ordering::Relaxed);
     }
     let is_replaced = claim.is_some() && last.is_released();
     if !is_replaced {
-        place.end();
+        context.end();
     }
     drop(claim);
     match outcome {
@@ -296,7 +296,7 @@ async fn attend(association: Association, place: &TransferContext) -> Option<Res
             Some(Ok(()))
         }
         Err(failure) => {
-            refuse(&association, &peer, &failure, place).await;
+            refuse(&association, &peer, &failure, context).await;
             (!is_replaced).then_some(Err(failure))
         }
     }
@@ -308,15 +308,15 @@ async fn take_all(
     peer: &str,
     header: Header,
     last: &Arc<Activity>,
-    place: &TransferContext,
+    context: &TransferContext,
 ) -> Result<(), Failure> {
     let receiving = Receiving {
         association,
         last,
-        target: &place.target,
-        force: place.force,
-        patience: place.patience,
-        console: &place.console,
+        target: &context.target,
+        force: context.force,
+        patience: context.patience,
+        console: &context.console,
     };
     let is_single_file = |header: &Header| !header.is_folder && !header.name.contains('/');
     let start = Instant::now();
@@ -327,30 +327,30 @@ async fn take_all(
         if let Some(taken) = taken {
             files += 1;
             bytes += taken.size - taken.from;
-            place.report(&taken, peer, is_single_file(&header));
+            context.report(&taken, peer, is_single_file(&header));
         }
         // If the sender has gone, what it has said before decides whether that was everything.
         let _ = receiving.send(Frame::Done).await;
-        next = next_header(association, place.patience).await?;
-        if next.is_some() && matches!(&*place.target, Target::Output) {
+        next = next_header(association, context.patience).await?;
+        if next.is_some() && matches!(&*context.target, Target::Output) {
             return Err(Failure::file("standard output takes one file"));
         }
     }
-    if files != 1 && !place.json {
+    if files != 1 && !context.json {
         let line = format!(
             "received {} from {peer}: {}",
             count(files, "file"),
             summary(bytes, start.elapsed())
         );
-        place.console.say(line);
+        context.console.say(line);
     }
     Ok(())
 }
 
 /// Reports a failure here and to the sender.
-async fn refuse(association: &Association, peer: &str, failure: &Failure, place: &TransferContext) {
+async fn refuse(association: &Association, peer: &str, failure: &Failure, context: &TransferContext) {
     let line = format!("error: transfer from {peer}: {}", failure.message);
-    place.console.note(line);
+    context.console.note(line);
     let report = Frame::Failed(failure.message.clone()).into_message();
     last_word(association, report, FAREWELL).await;
 }

@@ -77,7 +77,7 @@ pub(crate) struct ClientLookups {
     first: Arc<Semaphore>,
 }
 
-/// The place of a lookup.
+/// The permits of a lookup.
 type Permits = [Option<OwnedSemaphorePermit>; 4];
 
 async fn acquire(places: &Arc<Semaphore>) -> Result<Option<OwnedSemaphorePermit>> {

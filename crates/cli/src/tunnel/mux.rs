@@ -120,8 +120,8 @@ impl From<AssociationError> for ServeEnd {
 }
 
 impl From<ServeEnd> for Failure {
-    fn from(trouble: ServeEnd) -> Self {
-        match trouble {
+    fn from(end: ServeEnd) -> Self {
+        match end {
             ServeEnd::Association(error) => error.into(),
             ServeEnd::Protocol(what) => Failure::file(what),
             ServeEnd::Idle(failure) => failure,

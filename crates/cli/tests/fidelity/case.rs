@@ -326,7 +326,7 @@ pub(crate) struct Run {
 
 /// Live and simulated goodput, Mbit/s.
 #[derive(Debug)]
-pub(crate) struct Agreement {
+pub(crate) struct GoodputComparison {
     case: Case,
     live: f64,
     simulated: Range,
@@ -358,9 +358,9 @@ impl Plan {
     }
 
     /// Compares the transfers with the simulations.
-    pub(crate) fn compare(&self, live: &[f64]) -> Agreement {
+    pub(crate) fn compare(&self, live: &[f64]) -> GoodputComparison {
         let goodput = mean(live.iter().copied());
-        Agreement {
+        GoodputComparison {
             case: self.case,
             live: goodput,
             simulated: self.simulated,
@@ -375,7 +375,7 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     sum / count
 }
 
-impl fmt::Display for Agreement {
+impl fmt::Display for GoodputComparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,

@@ -300,6 +300,24 @@ fn a_hostile_recording_breaks_neither_the_report_nor_the_folder() {
     assert!(inner.join("plots/a/tsn-association_.._.._.._x_of_n.svg").is_file());
 }
 
+/// The page has no figures for each of more than 64 flows, but all of them together have a fairness.
+#[test]
+fn more_flows_than_the_page_names_have_a_plot_of_their_fairness() {
+    let flows: String = (0..65)
+        .map(|number| format!("{{ name = \"f{number}\", from = \"a\", to = \"b\" }},"))
+        .collect();
+    let scenario = format!(
+        "duration = \"1 s\"\nseeds = 2\nnode = [{{ name = \"a\" }}, {{ name = \"b\" }}]\nflow = [{flows}]\n\
+         [[link]]\nbetween = [\"a\", \"b\"]\nrate = \"10 Mbit/s\"\ndelay = \"1 ms\"\n\
+         [sweep]\n\"link.a-b.rate\" = [\"5 Mbit/s\", \"10 Mbit/s\"]\n"
+    );
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    reported(folder.path(), "many", &scenario);
+    let output = whimbrel(folder.path(), &["plot", "many"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(folder.path().join("many/plots/jain_index.svg").is_file());
+}
+
 #[test]
 fn plots_are_written_without_a_browser_and_escape_names() {
     let folder = tempfile::tempdir().expect("a temporary folder");

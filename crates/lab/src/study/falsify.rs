@@ -228,7 +228,7 @@ pub fn write_falsified(study: &Study, outcomes: &[Falsified]) -> Result<(), (Pat
     std::fs::write(&path, text).map_err(|error| (path, error))
 }
 
-/// Returns the problem of a claim that a wrong implementation fulfils without being marked `no_test`, or that is marked without one.
+/// Returns the problem of each claim that a wrong implementation fulfils without being marked `no_test`.
 pub(super) fn unmarked(file: &StudyFile, kept: &[Falsified]) -> Vec<String> {
     let mut problems = Vec::new();
     for claim in &file.claim {

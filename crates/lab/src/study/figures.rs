@@ -183,7 +183,7 @@ impl Figured<'_> {
             let Some(other) = other else { continue };
             let others = self
                 .plain(&inherit(other, selection))
-                .map_err(|trouble| trouble.within(field))?;
+                .map_err(|problem| problem.within(field))?;
             for case in &mut cases {
                 let partner = partner(case, &others, field)?;
                 case.equal = other.is_same_figure(selection) && case.is_equal_to(partner);
@@ -199,7 +199,7 @@ impl Figured<'_> {
         if let Some(harm) = &selection.harm {
             let of = |other: &Selection, field: &str| {
                 let others = self.plain(&inherit(other, selection));
-                others.map_err(|trouble| trouble.within(field))
+                others.map_err(|problem| problem.within(field))
             };
             let (alone, like) = (of(&harm.alone, "harm.alone")?, of(&harm.like, "harm.like")?);
             for case in &mut cases {

@@ -88,10 +88,10 @@ impl<'s> StudyResult<'s> {
             let kept = kept_of(kept.as_ref(), claim);
             let kind = claim.kind.or(study.file.kind).unwrap_or(ClaimKind::Paper);
             let class = kept.map(|kept| kept.class(claim, seeds)).transpose();
-            let wrong = |trouble: StudyProblem| {
+            let wrong = |problem: StudyProblem| {
                 format!(
                     "{}: claim {}: {}: {}",
-                    study.id, claim.id, trouble.field, trouble.message
+                    study.id, claim.id, problem.field, problem.message
                 )
             };
             Ok((kind, class.map_err(wrong)?))

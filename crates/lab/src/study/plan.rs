@@ -364,8 +364,8 @@ impl Study {
         };
         let mut problems = Vec::new();
         for (number, claim) in self.file.claim.iter().enumerate() {
-            if let Err(trouble) = evaluate(claim, &data) {
-                problems.push(self.claim_problem(number, claim, trouble, quick));
+            if let Err(problem) = evaluate(claim, &data) {
+                problems.push(self.claim_problem(number, claim, problem, quick));
             }
         }
         for (number, figure) in self.file.figure.iter().enumerate() {
@@ -375,10 +375,10 @@ impl Study {
             });
             if !sampled {
                 let message = "another snapshot of the same scenario covers another time";
-                let trouble = super::figures::StudyProblem::new("snapshot", message, None);
-                problems.push(self.figure_problem(number, figure, trouble, quick));
-            } else if let Err(trouble) = pictured(figure, &data) {
-                problems.push(self.figure_problem(number, figure, trouble, quick));
+                let problem = super::figures::StudyProblem::new("snapshot", message, None);
+                problems.push(self.figure_problem(number, figure, problem, quick));
+            } else if let Err(problem) = pictured(figure, &data) {
+                problems.push(self.figure_problem(number, figure, problem, quick));
             }
         }
         if problems.is_empty() {
@@ -392,14 +392,14 @@ impl Study {
         &self,
         number: usize,
         figure: &FigureEntry,
-        trouble: super::figures::StudyProblem,
+        problem: super::figures::StudyProblem,
         quick: bool,
     ) -> Problem {
         let form = if quick { " (in the quick form)" } else { "" };
-        let field = format!("figure[{number}].{}", trouble.field);
+        let field = format!("figure[{number}].{}", problem.field);
         let mut problem = self
             .document
-            .problem(&field, format!("{}{form}", trouble.message), trouble.hint);
+            .problem(&field, format!("{}{form}", problem.message), problem.hint);
         let numbered = format!("figure[{number}]");
         problem.field = problem.field.replacen(&numbered, &format!("figure.{}", figure.id), 1);
         problem
@@ -409,17 +409,17 @@ impl Study {
         &self,
         number: usize,
         claim: &ClaimEntry,
-        trouble: super::figures::StudyProblem,
+        problem: super::figures::StudyProblem,
         quick: bool,
     ) -> Problem {
-        let field = match trouble.field.as_str() {
+        let field = match problem.field.as_str() {
             "for_some" => format!("claim[{number}].for_some"),
             "" => format!("claim[{number}].check"),
             field => format!("claim[{number}].check.{field}"),
         };
         let form = if quick { " (in the quick form)" } else { "" };
-        let message = format!("{}{form}", trouble.message);
-        let mut problem = self.document.problem(&field, message, trouble.hint);
+        let message = format!("{}{form}", problem.message);
+        let mut problem = self.document.problem(&field, message, problem.hint);
         problem.field = problem
             .field
             .replacen(&format!("claim[{number}]"), &format!("claim.{}", claim.id), 1);

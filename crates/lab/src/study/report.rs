@@ -69,7 +69,7 @@ pub(super) fn report(study: &Study, data: &Figured<'_>) -> Result<StudyReport, S
     let mut problems = Vec::new();
     for (number, claim) in study.file.claim.iter().enumerate() {
         match evaluate(claim, data) {
-            Err(trouble) => problems.push(study.claim_problem(number, claim, trouble, data.thinned)),
+            Err(problem) => problems.push(study.claim_problem(number, claim, problem, data.thinned)),
             Ok(finding) => {
                 // With several points the figure alone would hide where it was found.
                 let single = finding.figure.filter(|figure| {
@@ -111,7 +111,7 @@ pub(super) fn report(study: &Study, data: &Figured<'_>) -> Result<StudyReport, S
     let mut figures = Vec::with_capacity(study.file.figure.len());
     for (number, figure) in study.file.figure.iter().enumerate() {
         match pictured(figure, data) {
-            Err(trouble) => problems.push(study.figure_problem(number, figure, trouble, data.thinned)),
+            Err(problem) => problems.push(study.figure_problem(number, figure, problem, data.thinned)),
             Ok(points) => {
                 let selection = figure.of.as_ref().map(|of| of.hash(figure.over.as_deref()));
                 figures.push((figure.id.clone(), selection, points));

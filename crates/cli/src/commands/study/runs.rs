@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use whimbrel_lab::{Part, PlannedScenario, Results, Run, Status, run_planned};
+use whimbrel_lab::{Part, PlannedScenario, Results, Run, run_planned};
 
 use crate::execute::jobs;
 use crate::output::{Ended, FAILED, INTERRUPTED, Outcome, fail, note};
@@ -27,7 +27,7 @@ pub(super) fn run_scenario(
     };
     let mut reporter = Reporter::new(quiet);
     let mut runs = Vec::with_capacity(planned.scenario.runs());
-    let outcome = run_planned(planned, &options, &mut reporter, &mut |run| {
+    let end = run_planned(planned, &options, &mut reporter, &mut |run| {
         if let Some(results) = &mut results {
             results.add(&run)?;
         }
@@ -35,16 +35,11 @@ pub(super) fn run_scenario(
         Ok(())
     });
     reporter.finish();
-    let status = match &outcome {
-        whimbrel_lab::RunEnd { error: Some(_), .. } => Status::Failed,
-        whimbrel_lab::RunEnd { interrupted: true, .. } => Status::Interrupted,
-        _ => Status::Complete,
-    };
-    let written = results.map(|results| results.finish(status)).transpose();
-    if let Some(error) = outcome.error {
+    let written = results.map(|results| results.finish((&end).into())).transpose();
+    if let Some(error) = end.error {
         return Err(fail(FAILED, error));
     }
-    if outcome.interrupted {
+    if end.interrupted {
         note("interrupted: a study is judged when all its runs are complete");
         return Err(Ended(INTERRUPTED));
     }

@@ -273,12 +273,12 @@ fn a_claim_that_cannot_fail_needs_no_seeds() {
 #[test]
 fn bounds_that_are_not_finite_and_a_relative_difference_from_zero_are_refused() {
     let points: [(f64, &'static str, &[f64]); 2] = [(0.0, "a", &[0.9, 1.1]), (1.0, "a", &[0.9, 1.2])];
-    let trouble = |check: Value| {
+    let problem = |check: Value| {
         let error = Data::of(&points).find(&claim(check)).expect_err("wrong");
         format!("{}: {}", error.field, error.message)
     };
     assert_eq!(
-        trouble(json!({ "kind": "near", "value": 0.0, "within": 0.1 })),
+        problem(json!({ "kind": "near", "value": 0.0, "within": 0.1 })),
         "value: there is no relative difference from 0: a check of kind `bounds` expected"
     );
     // TOML has nan and inf.

@@ -1,8 +1,8 @@
 //! Checks of single figures: bounds, and values of a paper.
 
 use super::certainty::Distance;
-use super::comparison::{Comparison, nothing};
 use super::equal::{is_itself, neutral};
+use super::part_finding::{PartFinding, nothing};
 use crate::stats::TAIL;
 use crate::study::figures::{Case, StudyProblem, combined, expected_fits, label};
 use crate::study::file::{Check, Expected, Selection};
@@ -83,7 +83,7 @@ fn consistent(strict: Bounds, partly: Bounds, noise: bool, surely: bool) -> Resu
     ] {
         finite(field, bound.unwrap_or_default())?;
     }
-    let trouble = |field| {
+    let problem = |field| {
         Err(StudyProblem::new(
             field,
             "a bound wider than the strict one expected",
@@ -94,13 +94,13 @@ fn consistent(strict: Bounds, partly: Bounds, noise: bool, surely: bool) -> Resu
         .least
         .is_some_and(|partly| strict.least.is_none_or(|least| partly > least))
     {
-        return trouble("at_least_partly");
+        return problem("at_least_partly");
     }
     if partly
         .most
         .is_some_and(|partly| strict.most.is_none_or(|most| partly < most))
     {
-        return trouble("at_most_partly");
+        return problem("at_most_partly");
     }
     Ok(())
 }
@@ -117,7 +117,7 @@ fn finite(field: &str, value: f64) -> Result<(), StudyProblem> {
     ))
 }
 
-pub(super) fn bounds(check: &Check, case: &Case) -> Result<Comparison, StudyProblem> {
+pub(super) fn bounds(check: &Check, case: &Case) -> Result<PartFinding, StudyProblem> {
     let Check::Bounds {
         of,
         at_least: least,
@@ -166,7 +166,7 @@ pub(super) fn bounds(check: &Check, case: &Case) -> Result<Comparison, StudyProb
     if unsure {
         text += "; a single run";
     }
-    Ok(Comparison {
+    Ok(PartFinding {
         label: label(&case.at),
         verdict: if open || unsure { Verdict::Inconclusive } else { exact },
         exact,
@@ -192,7 +192,7 @@ fn distance(case: &Case, distance: f64, comparisons: usize) -> Option<Distance> 
     })
 }
 
-impl Comparison {
+impl PartFinding {
     /// A point that holds because both sides are the same runs is vacuous, unless the claim is that two configurations are equal: then it
     /// could have failed.
     fn unless_vacuous(mut self, of: &Selection, case: &Case, equality: bool) -> Self {
@@ -218,7 +218,7 @@ pub(super) struct Near<'c> {
 }
 
 impl Near<'_> {
-    pub(super) fn parts(&self, cases: &[Case], thinned: bool) -> Result<Vec<Comparison>, StudyProblem> {
+    pub(super) fn parts(&self, cases: &[Case], thinned: bool) -> Result<Vec<PartFinding>, StudyProblem> {
         self.consistent()?;
         if let Some(value) = self.value {
             return Ok(cases.iter().map(|case| self.part(case, value)).collect());
@@ -252,14 +252,14 @@ impl Near<'_> {
     }
 
     /// The points for which values are listed, in the order of the list.
-    fn parts_by_point(&self, cases: &[Case], thinned: bool) -> Result<Vec<Comparison>, StudyProblem> {
+    fn parts_by_point(&self, cases: &[Case], thinned: bool) -> Result<Vec<PartFinding>, StudyProblem> {
         let mut parts = Vec::new();
         for (number, expected) in self.values.iter().enumerate() {
             let mut found = false;
             for case in cases {
                 let names: Vec<_> = case.at.iter().map(|(name, _)| name.clone()).collect();
                 let fits = expected_fits(expected, &case.at, &names);
-                if fits.map_err(|trouble| trouble.within(&format!("values[{number}].at")))? {
+                if fits.map_err(|problem| problem.within(&format!("values[{number}].at")))? {
                     parts.push(self.part(case, expected.value));
                     found = true;
                 }
@@ -273,7 +273,7 @@ impl Near<'_> {
     }
 
     /// The check of a point.
-    fn part(&self, case: &Case, expected: f64) -> Comparison {
+    fn part(&self, case: &Case, expected: f64) -> PartFinding {
         let summary = case.summary();
         let Some(mean) = summary.mean else {
             return nothing(label(&case.at));
@@ -288,7 +288,7 @@ impl Near<'_> {
         let open = !case.deterministic && ci95 > beyond;
         let partly = signed || self.within_partly.is_some_and(|within| off <= within);
         let exact = graded(off <= self.within, partly);
-        Comparison {
+        PartFinding {
             label: label(&case.at),
             verdict: if open { Verdict::Inconclusive } else { exact },
             exact,

@@ -1,9 +1,9 @@
 //! From figures to verdicts.
 
 mod certainty;
-mod comparison;
 mod equal;
 mod figure;
+mod part_finding;
 mod series;
 mod together;
 
@@ -12,8 +12,8 @@ use serde_json::Value;
 use whimbrel_scenario::word_hint;
 
 pub(crate) use self::certainty::Seeds;
-use self::comparison::Comparison;
 use self::figure::{Near, bounds};
+use self::part_finding::PartFinding;
 use self::series::series_part;
 use self::together::decide_together;
 use super::figures::{At, Case, Figured, StudyProblem, axis_of, expected_fits, label};
@@ -64,7 +64,7 @@ pub(crate) struct Plotted {
 /// Checks a claim.
 pub(crate) fn evaluate(claim: &ClaimEntry, data: &Figured<'_>) -> Result<Finding, StudyProblem> {
     let (selection, over) = claim.check.subject();
-    let cases = data.cases(selection).map_err(|trouble| trouble.within("of"))?;
+    let cases = data.cases(selection).map_err(|problem| problem.within("of"))?;
     judge(claim, &cases, over, data.thinned)
 }
 
@@ -146,8 +146,8 @@ fn plotted(check: &Check, cases: &[Case]) -> Vec<Plotted> {
 /// The points of a figure of the paper, with the paper's values where they are known.
 pub(crate) fn pictured(figure: &FigureEntry, data: &Figured<'_>) -> Result<Vec<Plotted>, StudyProblem> {
     let cases = match (&figure.of, &figure.snapshot) {
-        (Some(of), None) => data.cases(of).map_err(|trouble| trouble.within("of"))?,
-        (None, Some(snapshot)) => data.lines(snapshot).map_err(|trouble| trouble.within("snapshot"))?,
+        (Some(of), None) => data.cases(of).map_err(|problem| problem.within("of"))?,
+        (None, Some(snapshot)) => data.lines(snapshot).map_err(|problem| problem.within("snapshot"))?,
         _ => return Err(StudyProblem::new("", "either `of` or `snapshot` expected", None)),
     };
     if let Some(over) = &figure.over {
@@ -156,7 +156,7 @@ pub(crate) fn pictured(figure: &FigureEntry, data: &Figured<'_>) -> Result<Vec<P
     for (number, expected) in figure.paper.iter().enumerate() {
         let mut found = false;
         for case in &cases {
-            found |= fits(expected, case).map_err(|trouble| trouble.within(&format!("paper[{number}].at")))?;
+            found |= fits(expected, case).map_err(|problem| problem.within(&format!("paper[{number}].at")))?;
         }
         if !found && !data.thinned {
             let message = format!("there is no point {}", label(&expected.at.0));
@@ -263,10 +263,10 @@ impl Check {
 }
 
 /// The parts without those that are the same runs as one before them, and how many those are.
-fn distinct(parts: Vec<Comparison>) -> (Vec<Comparison>, usize) {
+fn distinct(parts: Vec<PartFinding>) -> (Vec<PartFinding>, usize) {
     let all = parts.len();
     let mut known = Vec::new();
-    let mut kept: Vec<Comparison> = Vec::with_capacity(all);
+    let mut kept: Vec<PartFinding> = Vec::with_capacity(all);
     for part in parts {
         if part.identity.is_none_or(|identity| !known.contains(&identity)) {
             known.extend(part.identity);
@@ -286,7 +286,7 @@ fn counted(count: usize, one: &str, many: &str) -> String {
 }
 
 /// What all parts say together.
-fn whole(parts: Vec<Comparison>) -> Finding {
+fn whole(parts: Vec<PartFinding>) -> Finding {
     let (vacuous, parts): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| part.verdict == Verdict::Vacuous);
     let (mut parts, same) = distinct(parts);
     decide_together(&mut parts);
@@ -299,7 +299,7 @@ fn whole(parts: Vec<Comparison>) -> Finding {
     );
     let verdict = Verdict::of_points(holds, direction, fails, open);
     let undecided = deciding(&parts).filter(|_| verdict == Verdict::Inconclusive);
-    let seeds = undecided.and_then(Comparison::seeds);
+    let seeds = undecided.and_then(PartFinding::seeds);
     let decide = seeds.map_or_else(String::new, Seeds::text);
     let besides = besides(same, vacuous.len());
     if let [part] = parts.as_slice() {
@@ -359,12 +359,12 @@ fn whole(parts: Vec<Comparison>) -> Finding {
         figure: worst.or(vacuous.first()).and_then(|part| part.figure),
         seeds,
         points: Vec::new(),
-        margin: worst.map_or(f64::NEG_INFINITY, Comparison::known_margin),
+        margin: worst.map_or(f64::NEG_INFINITY, PartFinding::known_margin),
     }
 }
 
 /// The undecided part whose seeds decide the claim: from that number on, its class stays what it is with any number if all figures stay.
-fn deciding(parts: &[Comparison]) -> Option<&Comparison> {
+fn deciding(parts: &[PartFinding]) -> Option<&PartFinding> {
     let (mut open, decided): (Vec<_>, Vec<_>) = parts.iter().partition(|part| part.verdict == Verdict::Inconclusive);
     // Parts that no number of seeds decides come last.
     open.sort_by_key(|part| (part.seeds().is_none(), part.seeds()));
@@ -396,7 +396,7 @@ fn besides(same: usize, vacuous: usize) -> String {
     }
 }
 
-fn parts(check: &Check, cases: &[Case], over: Option<&str>, thinned: bool) -> Result<Vec<Comparison>, StudyProblem> {
+fn parts(check: &Check, cases: &[Case], over: Option<&str>, thinned: bool) -> Result<Vec<PartFinding>, StudyProblem> {
     match check {
         Check::Bounds { .. } => cases.iter().map(|case| bounds(check, case)).collect(),
         Check::Near {

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::certainty::Distance;
-use super::comparison::{Comparison, nothing};
 use super::figure::graded;
+use super::part_finding::{PartFinding, nothing};
 use crate::stats::TAIL;
 use crate::study::case::Change;
 use crate::study::figures::{Case, StudyProblem, combined, label, same};
@@ -44,7 +44,7 @@ pub(super) fn series_part(
     over: &str,
     at: &[(String, Value)],
     cases: &[&Case],
-) -> Result<Comparison, StudyProblem> {
+) -> Result<PartFinding, StudyProblem> {
     let mut dots = Vec::with_capacity(cases.len());
     for case in cases {
         let (_, Some(value)) = case.split(over) else { continue };
@@ -88,7 +88,7 @@ pub(super) fn series_part(
         Check::Bounds { .. } | Check::Near { .. } => return Err(StudyProblem::new("", "a series expected", None)),
     };
     let identities: Option<Vec<u64>> = dots.iter().map(|dot| dot.case.identity()).collect();
-    Ok(Comparison {
+    Ok(PartFinding {
         label: label(at),
         verdict: judged.verdict,
         exact: judged.exact,

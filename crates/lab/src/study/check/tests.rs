@@ -157,8 +157,8 @@ fn where_it_must_be_sure_no_effect_is_not_enough() {
     assert_eq!(verdict(&of(&[0.2]), above.clone()), I);
     let mut both = above;
     both["noise"] = true.into();
-    let trouble = of(&[1.2, 1.2]).find(&claim(both)).expect_err("they exclude each other");
-    assert_eq!(trouble.message, "either `noise` or `surely` expected");
+    let problem = of(&[1.2, 1.2]).find(&claim(both)).expect_err("they exclude each other");
+    assert_eq!(problem.message, "either `noise` or `surely` expected");
 }
 
 #[test]
@@ -182,8 +182,8 @@ fn figures_are_near_the_papers() {
     // A point that the table names is there, except in the short form.
     let claim = serde_json::from_value(claim(table)).expect("a claim");
     let data = line(&[10.5]);
-    let trouble = evaluate(&claim, &data.figured(false)).expect_err("the point x = 1 is missing");
-    assert_eq!(trouble.field, "values[1].at");
+    let problem = evaluate(&claim, &data.figured(false)).expect_err("the point x = 1 is missing");
+    assert_eq!(problem.field, "values[1].at");
     assert_eq!(evaluate(&claim, &data.figured(true)).expect("thinned").verdict, R);
 }
 
@@ -332,8 +332,8 @@ fn harm_is_what_is_lost_beside_one_flow_over_what_is_lost_beside_another() {
         let mut both = of.clone();
         both[other] = json!({ "at": { "scheme": "like" } });
         let check = json!({ "kind": "trend", "over": "x", "direction": "rising", "of": both });
-        let trouble = data.find(&claim(check)).expect_err("harm is a ratio already");
-        assert_eq!(trouble.field, "of.harm");
+        let problem = data.find(&claim(check)).expect_err("harm is a ratio already");
+        assert_eq!(problem.field, "of.harm");
     }
 }
 
@@ -348,8 +348,8 @@ fn ratios_have_no_unit() {
         let bounds = |of: &Value| claim(json!({ "kind": "bounds", "of": of, "at_least": 0.1 }));
         assert!(data.find(&bounds(&of)).is_ok());
         of[name] = other;
-        let trouble = data.find(&bounds(&of)).expect_err("a ratio");
-        assert_eq!(trouble.field, "of.unit");
+        let problem = data.find(&bounds(&of)).expect_err("a ratio");
+        assert_eq!(problem.field, "of.unit");
     }
 }
 
@@ -360,10 +360,10 @@ fn constants_divide_point_by_point() {
     let check = |per: Value| json!({ "kind": "flat", "over": "x", "within": 10.0, "of": { "metric": "goodput_mbps", "at": { "scheme": "a" }, "per": per } });
     let finding = data.find(&claim(check(per))).expect("good");
     assert!(finding.text.starts_with("1 at 0, 2 at 1"), "{}", finding.text);
-    let trouble = data
+    let problem = data
         .find(&claim(check(json!([{ "at": { "x": 0 }, "value": 1.0 }]))))
         .expect_err("x = 1 has none");
-    assert_eq!(trouble.field, "of.per");
+    assert_eq!(problem.field, "of.per");
 }
 
 #[test]
@@ -415,11 +415,11 @@ fn flows_are_summed_or_compared() {
         ("4", "1", "2")
     );
     let of = json!({ "metric": "goodput_mbps", "flow": "udp" });
-    let trouble = data
+    let problem = data
         .find(&claim(json!({ "kind": "bounds", "at_least": 0.0, "of": of })))
         .expect_err("no such flow");
     assert_eq!(
-        (trouble.field.as_str(), trouble.message.as_str()),
+        (problem.field.as_str(), problem.message.as_str()),
         ("of.flow", "there is no flow `udp`")
     );
 }
@@ -475,39 +475,39 @@ fn the_share_of_runs_with_a_value_counts_each_run_once() {
 #[test]
 fn what_a_claim_asks_for_must_be_there() {
     let data = line(&[1.0, 2.0]);
-    let trouble = |check: Value| {
-        let trouble = data.find(&claim(check)).expect_err("wrong");
-        format!("{}: {}", trouble.field, trouble.message)
+    let problem = |check: Value| {
+        let problem = data.find(&claim(check)).expect_err("wrong");
+        format!("{}: {}", problem.field, problem.message)
     };
     let of = |of: Value| json!({ "kind": "bounds", "at_least": 1.0, "of": of });
     assert_eq!(
-        trouble(of(json!({ "metric": "goodput" }))),
+        problem(of(json!({ "metric": "goodput" }))),
         "of.metric: there is no metric `goodput` here"
     );
-    assert_eq!(trouble(of(json!({}))), "of: `metric` is missing");
+    assert_eq!(problem(of(json!({}))), "of: `metric` is missing");
     let metric = "goodput_mbps";
     assert_eq!(
-        trouble(of(json!({ "metric": metric, "at": { "y": 1 } }))),
+        problem(of(json!({ "metric": metric, "at": { "y": 1 } }))),
         "of.at.y: there is no axis `y`"
     );
     assert_eq!(
-        trouble(of(json!({ "metric": metric, "at": { "x": 7 } }))),
+        problem(of(json!({ "metric": metric, "at": { "x": 7 } }))),
         "of.at.x: the axis has no value 7"
     );
     assert_eq!(
-        trouble(of(json!({ "metric": metric, "scenario": "other" }))),
+        problem(of(json!({ "metric": metric, "scenario": "other" }))),
         "of.scenario: there is no scenario `other`"
     );
     assert_eq!(
-        trouble(json!({ "kind": "flat", "over": "scheme", "within": 1.0 })),
+        problem(json!({ "kind": "flat", "over": "scheme", "within": 1.0 })),
         "over: there is no free axis `scheme`"
     );
     assert_eq!(
-        trouble(json!({ "kind": "bounds" })),
+        problem(json!({ "kind": "bounds" })),
         ": `at_least`, `at_most` or both expected"
     );
     assert_eq!(
-        trouble(json!({ "kind": "bounds", "at_least": 1.0, "at_least_partly": 2.0 })),
+        problem(json!({ "kind": "bounds", "at_least": 1.0, "at_least_partly": 2.0 })),
         "at_least_partly: a bound wider than the strict one expected"
     );
 }
@@ -526,9 +526,9 @@ fn a_figure_of_the_paper_has_our_values_and_the_papers_where_they_are_known() {
     let points = figure(json!([{ "at": { "x": 1.0 }, "value": 2.5 }])).expect("points");
     let means: Vec<_> = points.iter().map(|point| (point.mean, point.paper)).collect();
     assert_eq!(means, [(1.0, None), (2.0, Some(2.5)), (4.0, None)]);
-    let trouble = figure(json!([{ "at": { "x": 9.0 }, "value": 1.0 }])).expect_err("no such point");
+    let problem = figure(json!([{ "at": { "x": 9.0 }, "value": 1.0 }])).expect_err("no such point");
     assert_eq!(
-        (trouble.field.as_str(), trouble.message.as_str()),
+        (problem.field.as_str(), problem.message.as_str()),
         ("paper[0].at", "there is no point x 9.0")
     );
 }
@@ -547,10 +547,10 @@ fn what_must_surely_differ_from_nothing_is_not_met_by_nothing() {
 fn theory_replaces_the_value_of_a_check() {
     let check = json!({ "kind": "near", "of": { "metric": "goodput_mbps", "theory": "bianchi" }, "within": 0.1 });
     let claim = json!({ "id": "c", "claim": "as theory says", "paper": "theory", "check": check });
-    let trouble = Data::of(&[(1.0, "a", &[1.0, 1.0])])
+    let problem = Data::of(&[(1.0, "a", &[1.0, 1.0])])
         .find(&claim)
         .expect_err("no scenario");
-    assert_eq!(trouble.field, "of.theory");
+    assert_eq!(problem.field, "of.theory");
     let mut both = claim.clone();
     both["check"]["value"] = json!(1.0);
     let checks: Check = serde_json::from_value(both["check"].clone()).expect("a check");

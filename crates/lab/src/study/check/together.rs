@@ -1,7 +1,7 @@
 //! Which of many points fail more clearly than chance explains.
 
 use super::certainty::Distance;
-use super::comparison::Comparison;
+use super::part_finding::PartFinding;
 use crate::stats::TAIL;
 use crate::study::verdict::Verdict;
 
@@ -9,18 +9,18 @@ use crate::study::verdict::Verdict;
 /// two sides. All failures count if their number has a probability of at most 2.5 % under this hypothesis (binomial). Otherwise those count that
 /// the procedure of Benjamini and Hochberg (1995) finds at 2.5 %. If no point truly fails, the probability that one counts as a failure is at
 /// most 5 %, for any number of points. For a single point its interval decides. Points that chance does not move are certain.
-pub(super) fn decide_together(parts: &mut [Comparison]) {
-    let is_random = |part: &&Comparison| part.away.is_some_and(Distance::is_random);
-    let fails = |part: &&Comparison| part.verdict == Verdict::Not;
+pub(super) fn decide_together(parts: &mut [PartFinding]) {
+    let is_random = |part: &&PartFinding| part.away.is_some_and(Distance::is_random);
+    let fails = |part: &&PartFinding| part.verdict == Verdict::Not;
     let random = parts.iter().filter(is_random).count();
     let failing = parts.iter().filter(is_random).filter(fails).count();
-    let probability = |part: &Comparison| part.tail_of_failure();
+    let probability = |part: &PartFinding| part.tail_of_failure();
     let probability = parts.iter().filter(is_random).map(probability).fold(TAIL, f64::max);
     if random < 2 || at_least_by_chance(failing, random, probability) <= TAIL {
         return;
     }
     let all = random as f64;
-    let chance = |part: &Comparison| part.away.map_or(0.0, Distance::chance);
+    let chance = |part: &PartFinding| part.away.map_or(0.0, Distance::chance);
     let mut chances: Vec<f64> = parts.iter().filter(is_random).filter(fails).map(chance).collect();
     chances.sort_by(f64::total_cmp);
     let ranked = chances.iter().enumerate().rev();
@@ -49,10 +49,10 @@ fn at_least_by_chance(failing: usize, all: usize, probability: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::stats::Summary;
-    use crate::study::check::comparison::nothing;
+    use crate::study::check::part_finding::nothing;
 
-    fn failing(n: usize, half_width: f64, distance: f64) -> Comparison {
-        Comparison {
+    fn failing(n: usize, half_width: f64, distance: f64) -> PartFinding {
+        PartFinding {
             away: Some(Distance {
                 n,
                 half_width,
@@ -64,18 +64,18 @@ mod tests {
         }
     }
 
-    fn failures(mut parts: Vec<Comparison>) -> usize {
+    fn failures(mut parts: Vec<PartFinding>) -> usize {
         decide_together(&mut parts);
         parts.iter().filter(|part| part.verdict == Verdict::Not).count()
     }
 
     #[test]
     fn a_failure_that_chance_makes_among_many_points_is_undecided() {
-        let open = || Comparison {
+        let open = || PartFinding {
             verdict: Verdict::Inconclusive,
             ..failing(10, 1.0, 0.5)
         };
-        let among = |all: usize, parts: Vec<Comparison>| {
+        let among = |all: usize, parts: Vec<PartFinding>| {
             let rest = all - parts.len();
             failures(parts.into_iter().chain((0..rest).map(|_| open())).collect())
         };
@@ -113,14 +113,14 @@ mod tests {
         let (mut alone, mut together) = (0, 0);
         const TRIALS: usize = 1000;
         for _ in 0..TRIALS {
-            let points: Vec<Comparison> = (0..24)
+            let points: Vec<PartFinding> = (0..24)
                 .filter_map(|_| {
                     let samples: Vec<f64> = (0..10).map(|_| (0..12).map(|_| uniform()).sum::<f64>() - 6.0).collect();
                     let summary = Summary::of(samples);
                     let (mean, ci95) = (summary.mean?, summary.ci95?);
                     let fails = mean + ci95 < 0.0;
                     let verdict = if fails { Verdict::Not } else { Verdict::Inconclusive };
-                    Some(Comparison {
+                    Some(PartFinding {
                         verdict,
                         ..failing(10, ci95, mean)
                     })

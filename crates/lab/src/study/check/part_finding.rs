@@ -5,7 +5,7 @@ use crate::stats::{Summary, TAIL};
 use crate::study::verdict::Verdict;
 
 /// What a series or a single figure came to.
-pub(super) struct Comparison {
+pub(super) struct PartFinding {
     pub(super) label: String,
     pub(super) verdict: Verdict,
     /// The verdict if its figures were exact: what an undecided part comes to with more seeds, if they stay.
@@ -22,7 +22,7 @@ pub(super) struct Comparison {
     pub(super) identity: Option<u64>,
 }
 
-impl Comparison {
+impl PartFinding {
     pub(super) fn seeds(&self) -> Option<Seeds> {
         self.away.and_then(|away| away.seeds(self.tail))
     }
@@ -44,8 +44,8 @@ impl Comparison {
 }
 
 /// A part of which there is no figure.
-pub(super) fn nothing(label: String) -> Comparison {
-    Comparison {
+pub(super) fn nothing(label: String) -> PartFinding {
+    PartFinding {
         label,
         verdict: Verdict::Not,
         exact: Verdict::Not,
