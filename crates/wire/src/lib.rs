@@ -51,7 +51,7 @@ pub use cause::{Cause, CauseIter, Causes, RawCause, cause_code};
 pub use chunk::{
     ASCONF_HEADER_LEN, AUTH_HEADER_LEN, Asconf, Auth, CHUNK_HEADER_LEN, Chunk, ChunkError, ChunkType, DATA_HEADER_LEN,
     Data, DuplicateTsnIter, DuplicateTsns, FORWARD_TSN_HEADER_LEN, ForwardTsn, GapBlock, GapBlockIter, GapBlocks,
-    HeartbeatInfo, INIT_HEADER_LEN, Init, MAX_CHUNK_VALUE_LEN, MAX_DATA_PAYLOAD_LEN, MAX_PACKETS_TOLD,
+    HeartbeatInfo, INIT_HEADER_LEN, Init, MAX_CHUNK_VALUE_LEN, MAX_DATA_PAYLOAD_LEN, MAX_PACKETS_REPORTED,
     NEW_GAPS_HEADER_LEN, NR_SACK_HEADER_LEN, NewGaps, NrSack, Payload, RawChunk, SACK_HEADER_LEN, Sack, SackLists,
     SkippedStreams, TIMESTAMP_LEN, Timestamp, UnknownAction, hmac_id,
 };

@@ -129,7 +129,7 @@ impl Endpoint {
 
     /// Releases the memory reserved for future data in all associations. Data that users have not read is kept.
     pub fn release_memory(&mut self) {
-        for index in 0..self.table.places() {
+        for index in 0..self.table.entries() {
             if let Some(association) = self.table.at_mut(index) {
                 association.release_receive_memory();
                 self.table.note_receive_memory(index);

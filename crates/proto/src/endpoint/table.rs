@@ -54,20 +54,20 @@ struct TableEntry {
 /// All associations of an endpoint.
 #[derive(Default)]
 pub(super) struct Table {
-    places: Vec<TableEntry>,
+    entries: Vec<TableEntry>,
     free: Vec<u32>,
     by_tag: HashMap<u32, u32, BuildHasherDefault<TagHasher>>,
     by_peer: SmallMap<(TransportAddr, u16), u32>,
     /// Number of associations that have not ended.
     live: usize,
-    /// Total over all places.
+    /// Total over all entries.
     receive_memory: usize,
 }
 
 impl core::fmt::Debug for Table {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.debug_struct("Table")
-            .field("places", &self.places)
+            .field("entries", &self.entries)
             .finish_non_exhaustive()
     }
 }
@@ -79,8 +79,8 @@ impl Table {
     }
 
     /// Returns the highest index plus one.
-    pub(super) fn places(&self) -> u32 {
-        self.places.len() as u32
+    pub(super) fn entries(&self) -> u32 {
+        self.entries.len() as u32
     }
 
     /// Returns the memory that received data uses in all associations.
@@ -91,7 +91,7 @@ impl Table {
     /// Updates the total after a change of an association's received data.
     #[inline]
     pub(super) fn note_receive_memory(&mut self, index: u32) {
-        let place = &mut self.places[index as usize];
+        let place = &mut self.entries[index as usize];
         let now = place
             .association
             .as_ref()
@@ -102,12 +102,12 @@ impl Table {
 
     /// Records the peer that opened the association.
     pub(super) fn set_holder(&mut self, id: AssocId, holder: Holder) {
-        self.places[id.index as usize].holder = Some(holder);
+        self.entries[id.index as usize].holder = Some(holder);
     }
 
     /// Removes an ended association from the counts. Returns the peer that opened it, once.
     pub(super) fn retire(&mut self, index: u32) -> Option<Holder> {
-        let place = &mut self.places[index as usize];
+        let place = &mut self.entries[index as usize];
         self.live -= usize::from(core::mem::take(&mut place.live));
         place.holder.take()
     }
@@ -117,12 +117,12 @@ impl Table {
         let index = match self.free.last() {
             Some(&index) => index,
             None => {
-                let index = self.places.len() as u32;
+                let index = self.entries.len() as u32;
                 if index == 0 {
                     // Most endpoints of a simulation have one association.
-                    self.places.reserve_exact(1);
+                    self.entries.reserve_exact(1);
                 }
-                self.places.push(TableEntry {
+                self.entries.push(TableEntry {
                     generation: 0,
                     association: None,
                     names: Names::default(),
@@ -136,7 +136,7 @@ impl Table {
         };
         AssocId {
             index,
-            generation: self.places[index as usize].generation,
+            generation: self.entries[index as usize].generation,
         }
     }
 
@@ -145,7 +145,7 @@ impl Table {
         let index = association.id().index;
         debug_assert_eq!(self.free.last(), Some(&index));
         self.free.pop();
-        let place = &mut self.places[index as usize];
+        let place = &mut self.entries[index as usize];
         place.association = Some(Box::new(association));
         place.live = true;
         self.live += 1;
@@ -154,7 +154,7 @@ impl Table {
 
     /// Removes the association's keys: packets no longer reach it. The user can still read from it.
     pub(super) fn hide(&mut self, index: u32) {
-        let names = core::mem::take(&mut self.places[index as usize].names);
+        let names = core::mem::take(&mut self.entries[index as usize].names);
         if self.by_tag.get(&names.tag) == Some(&index) {
             self.by_tag.remove(&names.tag);
         }
@@ -168,7 +168,7 @@ impl Table {
     /// Removes the association and frees its place.
     pub(super) fn remove(&mut self, index: u32) {
         self.hide(index);
-        let place = &mut self.places[index as usize];
+        let place = &mut self.entries[index as usize];
         if place.association.take().is_some() {
             place.generation = place.generation.wrapping_add(1);
             self.free.push(index);
@@ -179,7 +179,7 @@ impl Table {
     /// Updates the keys after the association's tag or addresses have changed.
     pub(super) fn rename(&mut self, index: u32) {
         self.hide(index);
-        let Some(association) = self.places[index as usize].association.as_deref() else {
+        let Some(association) = self.entries[index as usize].association.as_deref() else {
             return;
         };
         let names = Names {
@@ -192,12 +192,12 @@ impl Table {
             // An address that belongs to another association stays with it.
             self.by_peer.get_or_insert((addr, names.port), index);
         }
-        self.places[index as usize].names = names;
+        self.entries[index as usize].names = names;
     }
 
     /// Returns the tags under which associations are found.
     pub(super) fn tags(&self) -> impl Iterator<Item = u32> + '_ {
-        let found = self.places.iter().filter(|place| place.live);
+        let found = self.entries.iter().filter(|place| place.live);
         found.map(|place| place.names.tag)
     }
 
@@ -220,11 +220,11 @@ impl Table {
     }
 
     pub(super) fn at(&self, index: u32) -> Option<&Association> {
-        self.places.get(index as usize)?.association.as_deref()
+        self.entries.get(index as usize)?.association.as_deref()
     }
 
     pub(super) fn at_mut(&mut self, index: u32) -> Option<&mut Association> {
-        self.places.get_mut(index as usize)?.association.as_deref_mut()
+        self.entries.get_mut(index as usize)?.association.as_deref_mut()
     }
 
     pub(super) fn get(&self, id: AssocId) -> Option<&Association> {
@@ -232,12 +232,12 @@ impl Table {
     }
 
     pub(super) fn index(&self, id: AssocId) -> Option<u32> {
-        let place = self.places.get(id.index as usize)?;
+        let place = self.entries.get(id.index as usize)?;
         (place.generation == id.generation && place.association.is_some()).then_some(id.index)
     }
 
     pub(super) fn ids(&self) -> impl Iterator<Item = AssocId> + '_ {
-        self.places
+        self.entries
             .iter()
             .filter_map(|place| place.association.as_ref().map(|association| association.id()))
     }

@@ -1,7 +1,7 @@
 //! Decides when a SACK is due, and writes it (RFC 9260 §3.3.4, §6.2, §6.7).
 
 use whimbrel_control::Time;
-use whimbrel_wire::{MAX_PACKETS_TOLD, Tsn};
+use whimbrel_wire::{MAX_PACKETS_REPORTED, Tsn};
 
 use super::gap_cache::MAX_OFFSET;
 use super::{NewGapsHeader, Receiver};
@@ -147,7 +147,7 @@ impl Receiver {
             a_rwnd: self.promise_window(),
             new_gaps,
             packets: if self.config.reports_packets {
-                packets.min(MAX_PACKETS_TOLD.into()) as u8
+                packets.min(MAX_PACKETS_REPORTED.into()) as u8
             } else {
                 0
             },

@@ -320,16 +320,16 @@ impl Network {
         }
     }
 
-    /// Handles the outcomes of packets on radios. Packets at the end of their route wait in `landed`.
+    /// Handles the reports of radios. Packets at the end of their route wait in `landed`.
     pub(crate) fn settle_radio(&mut self, now: Time, observer: &mut dyn Observer) {
-        while let Some(outcome) = self.radios.as_mut().and_then(|radios| radios.outcomes.pop_front()) {
-            match outcome {
+        while let Some(report) = self.radios.as_mut().and_then(|radios| radios.reports.pop_front()) {
+            match report {
                 RadioReport::Arrived { packet, .. }
                 | RadioReport::Refused { packet, .. }
                 | RadioReport::Failed { packet, .. }
                     if packet & CONTROL != 0 =>
                 {
-                    self.control(now, outcome, observer);
+                    self.control(now, report, observer);
                 }
                 RadioReport::Arrived { packet, at } => self.arrived_by_radio(now, packet, at, observer),
                 RadioReport::Refused { packet, at, cause } => {
@@ -416,7 +416,7 @@ impl Network {
                 at <= self.queue.first_at() && (at == now || at < self.end),
                 "the edge of a frame passed another event"
             );
-            if !radios.outcomes.is_empty() {
+            if !radios.reports.is_empty() {
                 self.settle_radio(at, observer);
             }
             self.report_frames(observer);
@@ -438,7 +438,7 @@ impl Network {
     pub(crate) fn wake_radio(&mut self, now: Time, radio: RadioId, seq: u64, observer: &mut dyn Observer) {
         if let Some(radios) = &mut self.radios {
             radios.wake(now, &mut self.queue, radio, seq);
-            if !radios.outcomes.is_empty() {
+            if !radios.reports.is_empty() {
                 self.settle_radio(now, observer);
             }
         }

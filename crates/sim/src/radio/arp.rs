@@ -128,14 +128,14 @@ impl Radios {
         };
         match self.radios[radio as usize].arp.resolve(now, outgoing, times) {
             Resolution::Known => self.enqueue(now, queue, radio, outgoing),
-            Resolution::Wait(pushed_out) => self.outcomes.extend(pushed_out.map(refused)),
+            Resolution::Wait(pushed_out) => self.reports.extend(pushed_out.map(refused)),
             Resolution::Ask(pushed_out) => {
-                self.outcomes.extend(pushed_out.map(refused));
+                self.reports.extend(pushed_out.map(refused));
                 self.send_arp(now, queue, radio, ARP | to, BROADCAST);
             }
             Resolution::GiveUp(held) => {
                 let both = held.into_iter().chain([outgoing]);
-                self.outcomes.extend(both.map(|outgoing| RadioReport::Failed {
+                self.reports.extend(both.map(|outgoing| RadioReport::Failed {
                     packet: outgoing.packet,
                     at: radio,
                     to,

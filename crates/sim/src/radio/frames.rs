@@ -102,7 +102,7 @@ impl Radios {
     /// Returns whether the edge of a frame may proceed to receiver `next` without another event in between.
     #[inline]
     fn may_go_on(&self, next: Time, end: Time, queue: &EventQueue) -> bool {
-        next < queue.first_at() && next < end && self.outcomes.is_empty()
+        next < queue.first_at() && next < end && self.reports.is_empty()
     }
 
     #[inline]
@@ -236,7 +236,7 @@ impl Radios {
             .packet
             .filter(|packet| frame.is_broadcast() && packet & CONTROL != 0)
         {
-            self.outcomes.push_back(RadioReport::Done { packet });
+            self.reports.push_back(RadioReport::Done { packet });
         }
     }
 
@@ -287,7 +287,7 @@ impl Radios {
             && matches!(heard, Heard::Frame(_))
             && self.agents.listens(radio)
         {
-            self.outcomes.push_back(RadioReport::Overheard {
+            self.reports.push_back(RadioReport::Overheard {
                 at: radio,
                 transmission: id,
             });

@@ -103,7 +103,7 @@ impl Radios {
         radio.mac.leave();
     }
 
-    /// Associates a station with an access point. Packets queued for it at the old one are among the outcomes afterwards; returns
+    /// Associates a station with an access point. Packets queued for it at the old one are among the reports afterwards; returns
     /// the packets queued at the station.
     pub(crate) fn join(
         &mut self,
@@ -151,10 +151,10 @@ impl Radios {
         }
         self.settle(now, queue, station);
         if old != point {
-            let outcomes = &mut self.outcomes;
+            let reports = &mut self.reports;
             let mut each = |outgoing: Outgoing| {
                 let packet = outgoing.packet;
-                outcomes.push_back(RadioReport::Left { packet, at: old });
+                reports.push_back(RadioReport::Left { packet, at: old });
             };
             let access_point = &mut self.radios[old as usize];
             access_point.mac.queue.reclaim(station, &mut each);

@@ -5,7 +5,7 @@
 //! due in between.
 //!
 //! Powers come from [`air`], times from [`phy`]; [`mac`] controls the stations and is independent of both. [`Radios`] connects them
-//! and reports the outcomes of packets to the [network](crate::network::Network) as [`RadioReport`]s.
+//! and reports what becomes of packets to the [network](crate::network::Network) as [`RadioReport`]s.
 
 mod agents;
 mod air;
@@ -45,7 +45,7 @@ use crate::packet::PacketId;
 use crate::resources::Resources;
 use crate::routing::Datagram;
 
-/// The outcome of a packet.
+/// What a radio reports to the network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RadioReport {
     /// A radio received it.
@@ -178,7 +178,7 @@ pub(crate) struct Radios {
     actions: Vec<Action>,
     /// The routing protocols.
     pub(crate) agents: Agents,
-    pub(crate) outcomes: VecDeque<RadioReport>,
+    pub(crate) reports: VecDeque<RadioReport>,
     /// Time on the air of all frames sent on behalf of each flow, in the window, ns.
     pub(crate) air_time: Vec<u64>,
     /// Frame events, if an observer wants them.
@@ -248,7 +248,7 @@ impl Radios {
             window,
             actions: Vec::new(),
             agents,
-            outcomes: VecDeque::new(),
+            reports: VecDeque::new(),
             air_time: vec![0; config.flow.len()],
             events: None,
             routes_taken: BTreeMap::new(),
@@ -364,7 +364,7 @@ impl Radios {
         if let Err(refused) = station.mac.offer(now, outgoing) {
             let packet = refused.packet;
             let cause = DropCause::QueueFull;
-            self.outcomes.push_back(RadioReport::Refused {
+            self.reports.push_back(RadioReport::Refused {
                 packet,
                 at: radio,
                 cause,
@@ -381,9 +381,9 @@ impl Radios {
 
     /// Removes all packets for an unreachable radio from a radio's queue.
     pub(crate) fn reclaim(&mut self, radio: RadioId, to: RadioId, failure: Failure) {
-        let outcomes = &mut self.outcomes;
+        let reports = &mut self.reports;
         let mut each = |outgoing: Outgoing| {
-            outcomes.push_back(RadioReport::Failed {
+            reports.push_back(RadioReport::Failed {
                 packet: outgoing.packet,
                 at: radio,
                 to,
@@ -472,7 +472,7 @@ impl Radios {
                     }
                     if let Some(packet) = frame.packet {
                         self.radios[frame.from as usize].mac.packet_taken(frame.sequence);
-                        self.outcomes.push_back(if is_arp(packet) {
+                        self.reports.push_back(if is_arp(packet) {
                             RadioReport::Arp { frame, at: radio }
                         } else {
                             RadioReport::Arrived { packet, at: radio }
@@ -487,7 +487,7 @@ impl Radios {
                 // A broadcast is complete when its end has reached all receivers.
                 Action::Sent { outgoing, .. } if outgoing.to == BROADCAST => {}
                 Action::Sent { outgoing, .. } if outgoing.is_control() => {
-                    self.outcomes.push_back(RadioReport::Done {
+                    self.reports.push_back(RadioReport::Done {
                         packet: outgoing.packet,
                     });
                 }
@@ -502,7 +502,7 @@ impl Radios {
     /// Handles a packet that a radio gave up.
     fn gave_up(&mut self, radio: RadioId, outgoing: Outgoing, taken: bool, failure: Failure) {
         let Outgoing { packet, to, .. } = outgoing;
-        self.outcomes.push_back(if taken && !outgoing.is_control() {
+        self.reports.push_back(if taken && !outgoing.is_control() {
             RadioReport::LinkFailed { at: radio, to, failure }
         } else {
             RadioReport::Failed {

@@ -40,7 +40,7 @@ pub use new_gaps::{NEW_GAPS_HEADER_LEN, NewGaps};
 pub use nr_sack::{NR_SACK_HEADER_LEN, NrSack};
 pub use raw::RawChunk;
 pub use sack::{
-    DuplicateTsnIter, DuplicateTsns, GapBlock, GapBlockIter, GapBlocks, MAX_PACKETS_TOLD, SACK_HEADER_LEN, Sack,
+    DuplicateTsnIter, DuplicateTsns, GapBlock, GapBlockIter, GapBlocks, MAX_PACKETS_REPORTED, SACK_HEADER_LEN, Sack,
     SackLists,
 };
 pub use timestamp::{TIMESTAMP_LEN, Timestamp};

@@ -37,7 +37,7 @@ use crate::number::Tsn;
 pub const SACK_HEADER_LEN: usize = 16;
 
 /// Largest packet count in a SACK.
-pub const MAX_PACKETS_TOLD: u8 = 3;
+pub const MAX_PACKETS_REPORTED: u8 = 3;
 
 /// The I bit.
 const INDICATED: u8 = 0x02;
@@ -362,7 +362,7 @@ pub(super) fn read_flags(flags: u8) -> (bool, u8) {
 /// Returns the flags of a SACK.
 pub(super) fn write_flags(congestion_indicated: bool, packets: u8) -> u8 {
     let indicated = if congestion_indicated { INDICATED } else { 0 };
-    indicated | packets.min(MAX_PACKETS_TOLD) << PACKETS_SHIFT
+    indicated | packets.min(MAX_PACKETS_REPORTED) << PACKETS_SHIFT
 }
 
 /// A SACK chunk.
@@ -378,7 +378,7 @@ pub struct Sack<'a> {
     pub duplicates: DuplicateTsns<'a>,
     /// The I bit: a router indicated congestion. Valid only if both ends have negotiated it.
     pub congestion_indicated: bool,
-    /// Packets with DATA since the previous SACK, at most [`MAX_PACKETS_TOLD`], which means that number or more; 0 if not reported.
+    /// Packets with DATA since the previous SACK, at most [`MAX_PACKETS_REPORTED`], which means that number or more; 0 if not reported.
     pub packets: u8,
 }
 

@@ -122,8 +122,8 @@ fn a_message_that_ends_after_the_new_tsn_may_still_arrive() {
     assert_eq!((drain(&mut receiver), sack(&mut receiver).0), (vec![(0, 1)], 4));
 }
 
-#[test]
-fn a_message_that_is_read_in_parts_ends_without_its_end() {
+/// Returns a receiver whose small buffer is filled by TSN 1 to 3, the beginning of a message of which the user has read a first part.
+fn read_in_part() -> Receiver {
     let mut receiver = receiver(&ReceiverConfig {
         recv_buffer: 3000,
         ..gives_up()
@@ -133,6 +133,12 @@ fn a_message_that_is_read_in_parts_ends_without_its_end() {
     }
     let first = recv(&mut receiver).expect("the buffer is full");
     assert!(first.begin && !first.end);
+    receiver
+}
+
+#[test]
+fn a_message_that_is_read_in_parts_ends_without_its_end() {
+    let mut receiver = read_in_part();
     assert!(forward(&mut receiver, 5, &[(0, 0)]));
     receiver.on_data(&Data {
         ssn: Ssn(1),
@@ -144,15 +150,7 @@ fn a_message_that_is_read_in_parts_ends_without_its_end() {
 
 #[test]
 fn messages_are_given_up_behind_one_that_is_read_slowly() {
-    let mut receiver = receiver(&ReceiverConfig {
-        recv_buffer: 3000,
-        ..gives_up()
-    });
-    for tsn in 1..=3 {
-        receiver.on_data(&fragment(tsn, tsn == 1, false));
-    }
-    let first = recv(&mut receiver).expect("the buffer is full");
-    assert!(first.begin && !first.end);
+    let mut receiver = read_in_part();
     // The window opens again.
     let _ = sack(&mut receiver);
     receiver.on_data(&fragment(4, false, true));
