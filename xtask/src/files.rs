@@ -9,6 +9,11 @@ pub(crate) fn read(path: &Path) -> Outcome<String> {
     std::fs::read_to_string(path).map_err(|e| format!("cannot read {}: {e}", shown(path)))
 }
 
+/// Returns the bytes of a file.
+pub(crate) fn read_bytes(path: &Path) -> Outcome<Vec<u8>> {
+    std::fs::read(path).map_err(|e| format!("cannot read {}: {e}", shown(path)))
+}
+
 /// Writes a file, and creates its folder if needed.
 pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) -> Outcome {
     let folder = path.with_file_name("");
@@ -45,6 +50,6 @@ pub(crate) fn has_extension(path: &Path, extension: &str) -> bool {
 }
 
 /// Returns a path as messages show it: relative to the workspace, if it lies there.
-fn shown(path: &Path) -> String {
+pub(crate) fn shown(path: &Path) -> String {
     path.strip_prefix(root()).unwrap_or(path).display().to_string()
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::chore::{Outcome, note, root, say};
-use crate::files::{below, entries, has_extension};
+use crate::files::{below, entries, has_extension, read_bytes};
 use crate::process;
 
 #[derive(clap::Args)]
@@ -118,7 +118,7 @@ fn named(folder: &Path, ending: &str, only: &str) -> Outcome<Vec<String>> {
 
 /// What differs, a line for each file.
 fn compare(old: &BTreeMap<String, PathBuf>, new: &BTreeMap<String, PathBuf>) -> Outcome<Vec<String>> {
-    let read = |path: &PathBuf| std::fs::read(path).map_err(|e| format!("cannot read {}: {e}", path.display()));
+    let read = |path: &PathBuf| read_bytes(path);
     let mut different = Vec::new();
     for (name, before) in old {
         match new.get(name) {

@@ -11,7 +11,7 @@ use pulldown_cmark::{CowStr, Event, Parser, Tag, TagEnd, html};
 
 use super::markdown::{Anchors, OPTIONS, resolve};
 use crate::chore::{Outcome, root};
-use crate::files::{below, entries, has_extension, read, write};
+use crate::files::{below, entries, has_extension, read, read_bytes, write};
 
 /// The folder within the book.
 const FOLDER: &str = "repository";
@@ -50,7 +50,7 @@ pub(crate) fn add(book: &Path) -> Outcome<usize> {
         } else if has_extension(&path, "md") {
             write(&to, rendered(&mut wanted, &path, &read(&from)?)?)?;
         } else {
-            let bytes = std::fs::read(&from).map_err(|e| format!("cannot read {}: {e}", path.display()))?;
+            let bytes = read_bytes(&from)?;
             write(&to, &bytes)?;
         }
     }

@@ -80,7 +80,7 @@ pub(super) fn write(batch: &[(usize, Fault)]) -> Outcome {
             copy_link(&path, &folder().join(&file))?;
             continue;
         }
-        let mut bytes = std::fs::read(&path).map_err(|e| format!("cannot read {file}: {e}"))?;
+        let mut bytes = files::read_bytes(&path)?;
         if let Some(changes) = by_file.get(file.as_str()) {
             let mut source = String::from_utf8(bytes).map_err(|_| format!("{file} is not UTF-8"))?;
             // From the end, so that earlier positions stay valid.

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use crate::chore::{Outcome, root};
-use crate::files::{below, has_extension, read};
+use crate::files::{below, has_extension, read, shown};
 
 /// The folder whose Rust files may have marks.
 const SOURCES: &str = "crates";
 
-/// Places of a requirement, such as `crates/proto/src/endpoint.rs fn handle_init`.
+/// Places of a requirement: a file and, in back quotes, a function.
 #[derive(Default)]
 pub(super) struct Places {
     pub(super) code: Vec<String>,
@@ -24,13 +24,13 @@ impl Marks {
         let mut places = BTreeMap::new();
         let files = below(&root().join(SOURCES))?;
         for file in files.iter().filter(|file| has_extension(file, "rs")) {
-            let name = file.strip_prefix(root()).unwrap_or(file).display().to_string();
+            let name = shown(file);
             scan(&name, &read(file)?, &mut places);
         }
         Ok(Marks(places))
     }
 
-    /// Returns the tests with this mark, as `FILE` and `FUNCTION` in back quotes.
+    /// Returns the tests with this mark, each as its file and, in back quotes, its function.
     pub(crate) fn tests_of(&self, id: &str) -> impl Iterator<Item = &str> {
         self.0
             .get(id)

@@ -78,11 +78,11 @@ fn pip(python: &Path, arguments: &[&str]) -> Result<(), NotTested> {
     if done.status.success() {
         return Ok(());
     }
-    Err(pip_trouble(&done.stdout, &done.stderr))
+    Err(pip_failure(&done.stdout, &done.stderr))
 }
 
 /// Returns why pip failed, by what it printed: only without a connection to the registry are tests not run.
-fn pip_trouble(stdout: &[u8], stderr: &[u8]) -> NotTested {
+fn pip_failure(stdout: &[u8], stderr: &[u8]) -> NotTested {
     // Names of exceptions of urllib3, which pip prints for each attempt.
     const NO_CONNECTION: [&str; 6] = [
         "NewConnectionError",
@@ -228,14 +228,14 @@ mod tests {
                     connection: [Errno 111] Connection refused')': /simple/maturin/";
         let none = "ERROR: Could not find a version that satisfies the requirement maturin (from versions: none)\n\
                     ERROR: No matching distribution found for maturin";
-        let not_run = pip_trouble(b"", format!("{lost}\n{none}").as_bytes());
+        let not_run = pip_failure(b"", format!("{lost}\n{none}").as_bytes());
         assert!(
             matches!(&not_run, NotTested::NotRun(reason) if reason.contains("Connection refused")),
             "{not_run:?}"
         );
         let conflict = "ERROR: Cannot install scipy==1.15 and scipy==1.10 because these package versions have conflicting dependencies.";
         for printed in [none.to_owned(), conflict.to_owned(), format!("{lost}\n{conflict}")] {
-            let failed = pip_trouble(b"", printed.as_bytes());
+            let failed = pip_failure(b"", printed.as_bytes());
             assert!(matches!(failed, NotTested::Failed(_)), "{printed}");
         }
     }
