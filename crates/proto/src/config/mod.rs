@@ -4,6 +4,7 @@ mod auth;
 mod endpoint;
 mod preset;
 mod resolved;
+mod scheduler;
 mod shared;
 
 use whimbrel_control::discriminator::DiscriminatorSpec;
@@ -19,6 +20,7 @@ pub use auth::AuthConfig;
 pub use endpoint::{EndpointConfig, MAX_ADDRESSES};
 pub use preset::{HeartbeatTimer, Preset, RuleChanges};
 pub(crate) use resolved::Resolved;
+pub use scheduler::Scheduler;
 pub use shared::SharedConfig;
 
 use crate::ConfigError;

@@ -229,6 +229,7 @@ impl Sending {
             pushed = true;
             self.note_sent(ctx, seq, path, len as u64, false);
         }
+        self.queue.end_packet();
         pushed
     }
 

@@ -65,8 +65,8 @@ impl Sending {
             self.give_up_next(now);
         }
         let (bytes, messages) = self.queue.yields(limit);
-        let (sent, takes_rest) = self.outstanding.yields(limit);
-        let rest = self.queue.next_len().filter(|_| takes_rest).unwrap_or(0);
+        let (sent, begun) = self.outstanding.yields(limit);
+        let rest: usize = begun.into_iter().map(|stream| self.queue.rest_len(stream)).sum();
         if !self.has_room_without(bytes + sent + rest, messages, len) {
             return;
         }
@@ -92,12 +92,11 @@ impl Sending {
         let Some(given_up) = self.outstanding.give_up(seq) else {
             return;
         };
-        if !given_up.is_whole {
-            // The rest is the first message in the queue.
-            if let Some((_, Some(last))) = self.queue.drop_next() {
-                let path = self.choice.sending();
-                self.outstanding.end_given_up(last, path, now);
-            }
+        if !given_up.is_whole
+            && let Some(last) = self.queue.drop_rest(given_up.stream)
+        {
+            let path = self.choice.sending();
+            self.outstanding.end_given_up(last, path, now);
         }
         self.report_given_up(given_up);
         for (index, path) in self.paths.numbered_mut() {
@@ -112,15 +111,14 @@ impl Sending {
         }
     }
 
-    /// Gives up the first message in the queue.
+    /// Gives up the next message in the queue.
     fn give_up_next(&mut self, now: Time) {
-        if self.queue.is_begun() {
-            // The chunks that were sent are the last ones in the ring.
-            let last = self.outstanding.next_seq().wrapping_sub(1);
-            if self.outstanding.position(last).is_some() && self.outstanding.data(last, false).is_some() {
-                self.give_up_sent(now, last);
-                return;
-            }
+        if self.queue.is_begun()
+            && let Some(stream) = self.queue.next_stream()
+            && let Some(last) = self.outstanding.last_of(stream)
+        {
+            self.give_up_sent(now, last);
+            return;
         }
         let Some((message, rest)) = self.queue.drop_next() else {
             return;

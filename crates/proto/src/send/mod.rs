@@ -51,7 +51,7 @@ pub(crate) use progress::Progress;
 pub(crate) use ring::Extent;
 pub(crate) use stats::SendingStats;
 
-use crate::config::Resolved;
+use crate::config::{Resolved, Scheduler};
 use crate::{AssocId, PathId, PathInfo};
 use choice::Choice;
 use delivery_rates::DeliveryRates;
@@ -145,7 +145,7 @@ impl Sending {
             truth: truth.map(|truth| Box::new(Truth(truth))),
             choice: Choice::default(),
             outgoing: OutgoingQueue::default(),
-            queue: SendQueue::default(),
+            queue: SendQueue::new(Scheduler::default()),
             outstanding: fresh_ring(initial_tsn, paths.len(), &config),
             window: PeerWindow::new(0),
             rates: None,

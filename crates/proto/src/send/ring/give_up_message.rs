@@ -1,5 +1,7 @@
 //! Messages that are given up, and the FORWARD TSN that reports them (RFC 3758 §3.5).
 
+use std::collections::BTreeMap;
+
 use whimbrel_control::{Seq, Time};
 use whimbrel_wire::{SkippedStreams, Ssn, Tsn};
 
@@ -16,6 +18,16 @@ pub(crate) struct GivenUp {
     pub(crate) context: u32,
     /// Its last chunk has been sent.
     pub(crate) is_whole: bool,
+}
+
+/// The newest message of a stream, as far as it is in the ring.
+#[derive(Debug, Default)]
+struct NewestMessage {
+    /// Bytes that have not been counted yet.
+    len: usize,
+    gives_way: bool,
+    /// Its last chunk has been sent.
+    is_whole: bool,
 }
 
 impl Outstanding {
@@ -78,33 +90,43 @@ impl Outstanding {
         Some((number, self.base + place as Seq))
     }
 
-    /// Returns how many bytes give way to a message with this limit, and whether those of the message whose rest waits are among them.
-    pub(crate) fn yields(&self, limit: Limit) -> (usize, bool) {
-        let Some(limits) = &self.limits else { return (0, false) };
-        let (mut bytes, mut of_message, mut gives_way) = (0, 0, false);
+    /// Returns how many bytes give way to a message with this limit, and the streams of those messages among them whose rest waits.
+    pub(crate) fn yields(&self, limit: Limit) -> (usize, Vec<u16>) {
+        let Some(limits) = &self.limits else {
+            return (0, Vec::new());
+        };
+        let mut bytes = 0;
+        // Messages of different streams may be interleaved, those of a stream follow each other.
+        let mut newest: BTreeMap<u16, NewestMessage> = BTreeMap::new();
         for (known, slot) in limits.chunks.iter().zip(&self.slots) {
+            let message = newest.entry(slot.fragment.stream).or_default();
             if slot.fragment.begin {
-                (of_message, gives_way) = (0, false);
+                *message = NewestMessage::default();
             }
-            of_message += slot.data_len() as usize;
+            message.len += slot.data_len() as usize;
+            message.is_whole = slot.fragment.end;
             // A message that has arrived as a whole stays.
-            gives_way |= slot.fate != Fate::Acked && known.gives_way_to(limit);
-            if gives_way {
-                bytes += std::mem::take(&mut of_message);
+            message.gives_way |= slot.fate != Fate::Acked && known.gives_way_to(limit);
+            if message.gives_way {
+                bytes += std::mem::take(&mut message.len);
             }
         }
-        let is_begun = self.slots.back().is_some_and(|slot| !slot.fragment.end);
-        (bytes, gives_way && is_begun)
+        let is_begun = |message: &NewestMessage| message.gives_way && !message.is_whole;
+        let begun = newest.into_iter().filter(|(_, message)| is_begun(message));
+        (bytes, begun.map(|(stream, _)| stream).collect())
+    }
+
+    /// Returns the newest chunk of a stream if it does not end its message.
+    pub(crate) fn last_of(&self, stream: u16) -> Option<Seq> {
+        let place = self.slots.iter().rposition(|slot| slot.fragment.stream == stream)?;
+        (!self.slots[place].fragment.end).then_some(self.base + place as Seq)
     }
 
     /// Gives up the message to which this chunk belongs. None of its chunks is outstanding any more, and none grows a window (RFC 3758
     /// §3.5 A2, A3). The memory of their content is freed.
     pub(crate) fn give_up(&mut self, seq: Seq) -> Option<GivenUp> {
-        let mut first = seq;
-        while !self.slot(first)?.fragment.begin && first > self.base {
-            first -= 1;
-        }
         let chunk = &self.slot(seq)?.fragment;
+        let (first, key) = (self.first_of_message(seq)?, message_key(chunk));
         let mut given_up = GivenUp {
             stream: chunk.stream,
             ppid: chunk.ppid,
@@ -113,6 +135,11 @@ impl Outstanding {
         };
         let mut next = first;
         while let Some(slot) = self.slot(next) {
+            if message_key(&slot.fragment) != key {
+                // Interleaved.
+                next += 1;
+                continue;
+            }
             let (fate, path, is_last) = (slot.fate, slot.path, slot.fragment.end);
             let place = (next - self.base) as usize;
             if fate != Fate::Acked {
@@ -140,6 +167,23 @@ impl Outstanding {
             }
         }
         Some(given_up)
+    }
+
+    /// Returns the first chunk in the ring of the message to which this chunk belongs.
+    fn first_of_message(&self, seq: Seq) -> Option<Seq> {
+        let key = message_key(&self.slot(seq)?.fragment);
+        let mut first = seq;
+        for earlier in (self.base..=seq).rev() {
+            let fragment = &self.slot(earlier)?.fragment;
+            if message_key(fragment) != key {
+                continue;
+            }
+            first = earlier;
+            if fragment.begin {
+                break;
+            }
+        }
+        Some(first)
     }
 
     /// Ends a message of which a part was sent and the rest is given up, with a chunk that is never sent: its TSN ends the message.
@@ -182,12 +226,12 @@ impl Outstanding {
             }
             let has_room = 4 * (streams.len() + 1) <= room;
             match streams.iter_mut().find(|(stream, _)| *stream == fragment.stream) {
-                Some((_, ssn)) => *ssn = fragment.ssn,
+                Some((_, ssn)) => *ssn = Ssn(fragment.number as u16),
                 None if !has_room => {
                     last = seq;
                     break;
                 }
-                None => streams.push((fragment.stream, fragment.ssn)),
+                None => streams.push((fragment.stream, Ssn(fragment.number as u16))),
             }
         }
         for (stream, ssn) in streams {
@@ -195,4 +239,10 @@ impl Outstanding {
         }
         self.tsn(last.wrapping_sub(1))
     }
+}
+
+/// Returns what chunks of a message have in common. All unordered messages of a stream have it in common if they are not interleaved, but the
+/// chunks of each follow each other, from its first to its last.
+fn message_key(fragment: &Fragment) -> (u16, bool, u32) {
+    (fragment.stream, fragment.unordered, fragment.number)
 }

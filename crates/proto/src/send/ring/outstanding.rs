@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 
 use whimbrel_control::multipath::Accounting;
 use whimbrel_control::{Seq, Time};
-use whimbrel_wire::{Data, Tsn};
+use whimbrel_wire::{Data, Ssn, Tsn};
 
 use super::copies::Copies;
 use super::give_up::Limits;
@@ -343,7 +343,7 @@ impl Outstanding {
         Some(Data {
             tsn: self.tsn(seq),
             stream: fragment.stream,
-            ssn: fragment.ssn,
+            ssn: Ssn(fragment.number as u16),
             ppid: fragment.ppid,
             unordered: fragment.unordered,
             begin: fragment.begin,

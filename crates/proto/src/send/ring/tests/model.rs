@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use whimbrel_control::multipath::Accounting;
 use whimbrel_control::{Rng, Seq, Span, Time};
-use whimbrel_wire::{DuplicateTsns, GapBlock, GapBlocks, Sack, Ssn, Tsn};
+use whimbrel_wire::{DuplicateTsns, GapBlock, GapBlocks, Sack, Tsn};
 
 use super::super::lost::LostChunk;
 use super::super::outstanding::Outstanding;
@@ -176,7 +176,8 @@ impl Holder {
 pub(crate) fn fragment(len: u64) -> Fragment {
     Fragment {
         stream: 0,
-        ssn: Ssn(0),
+        number: 0,
+        fsn: 0,
         ppid: 0,
         context: 0,
         unordered: false,

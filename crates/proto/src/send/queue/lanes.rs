@@ -1,0 +1,219 @@
+//! The lanes of messages: one for all streams, or one for each.
+
+use std::collections::BTreeMap;
+
+use super::lane::Lane;
+use super::limit::Limit;
+use super::numbers::Numbers;
+use super::schedule::Schedule;
+use super::{Fragment, Scheduler};
+use crate::message::Message;
+
+/// The lanes.
+#[derive(Debug)]
+pub(super) enum Lanes {
+    /// First come, first served: all streams share a lane.
+    One(Lane),
+    /// Each stream has its own.
+    Many(Box<StreamLanes>),
+}
+
+/// A lane for each stream, and their order.
+#[derive(Debug)]
+pub(super) struct StreamLanes {
+    lanes: BTreeMap<u16, Lane>,
+    schedule: Schedule,
+}
+
+impl Lanes {
+    pub(super) fn new(scheduler: Scheduler) -> Self {
+        match scheduler {
+            Scheduler::FirstCome => Lanes::One(Lane::default()),
+            _ => Lanes::Many(Box::new(StreamLanes {
+                lanes: BTreeMap::new(),
+                schedule: Schedule::new(scheduler),
+            })),
+        }
+    }
+
+    pub(super) fn set_value(&mut self, stream: u16, value: u16) {
+        match self {
+            Lanes::One(_) => {}
+            Lanes::Many(many) => many.schedule.set_value(stream, value),
+        }
+    }
+
+    pub(super) fn interleave(&mut self, is_interleaved: bool) {
+        match self {
+            Lanes::One(_) => {}
+            Lanes::Many(many) => many.schedule.interleave(is_interleaved),
+        }
+    }
+
+    /// Returns the lane of the next message. It may be empty.
+    #[inline]
+    pub(super) fn next(&self) -> Option<&Lane> {
+        match self {
+            Lanes::One(lane) => Some(lane),
+            Lanes::Many(many) => many.lanes.get(&many.schedule.next()?),
+        }
+    }
+
+    /// Returns the lane whose first message is of this stream and has been begun.
+    pub(super) fn begun(&self, stream: u16) -> Option<&Lane> {
+        let lane = match self {
+            Lanes::One(lane) => Some(lane),
+            Lanes::Many(many) => many.lanes.get(&stream),
+        };
+        lane.filter(|lane| lane.is_begun() && lane.next_stream() == Some(stream))
+    }
+
+    pub(super) fn push(&mut self, message: Message, limit: Limit) {
+        match self {
+            Lanes::One(lane) => lane.push(message, limit),
+            Lanes::Many(many) => {
+                let stream = message.stream;
+                many.lanes.entry(stream).or_default().push(message, limit);
+                many.schedule.on_waiting(stream);
+            }
+        }
+    }
+
+    #[inline]
+    pub(super) fn take(&mut self, len: usize, numbers: &mut Numbers) -> Option<Fragment> {
+        match self {
+            Lanes::One(lane) => lane.take(len, numbers),
+            Lanes::Many(many) => many.take(len, numbers),
+        }
+    }
+
+    #[inline]
+    pub(super) fn end_packet(&mut self) {
+        match self {
+            Lanes::One(_) => {}
+            Lanes::Many(many) => many.schedule.end_packet(),
+        }
+    }
+
+    pub(super) fn drop_next(&mut self, numbers: &mut Numbers) -> Option<(Message, Option<Fragment>)> {
+        match self {
+            Lanes::One(lane) => lane.drop_next(numbers),
+            Lanes::Many(many) => {
+                let stream = many.schedule.next()?;
+                many.drop_first(stream, numbers)
+            }
+        }
+    }
+
+    /// Removes what is left of the message of this stream that has been begun. There must be one.
+    pub(super) fn drop_rest(&mut self, stream: u16, numbers: &mut Numbers) -> Option<Fragment> {
+        let (_, last) = match self {
+            Lanes::One(lane) => lane.drop_next(numbers)?,
+            Lanes::Many(many) => many.drop_first(stream, numbers)?,
+        };
+        last
+    }
+
+    pub(super) fn drop_for(&mut self, limit: Limit, least: u16) -> Option<Message> {
+        match self {
+            Lanes::One(lane) => {
+                let (_, place) = lane.last_for(limit, least)?;
+                lane.drop_at(place)
+            }
+            Lanes::Many(many) => many.drop_for(limit, least),
+        }
+    }
+
+    pub(super) fn yields(&self, limit: Limit) -> (usize, usize) {
+        match self {
+            Lanes::One(lane) => lane.yields(limit),
+            Lanes::Many(many) => many.lanes.values().fold((0, 0), |(bytes, messages), lane| {
+                let (more_bytes, more_messages) = lane.yields(limit);
+                (bytes + more_bytes, messages + more_messages)
+            }),
+        }
+    }
+
+    pub(super) fn clear(&mut self, mut each: impl FnMut(&Message, bool)) {
+        match self {
+            Lanes::One(lane) => lane.clear(each),
+            Lanes::Many(many) => {
+                for lane in many.lanes.values_mut() {
+                    lane.clear(&mut each);
+                }
+                many.lanes.clear();
+                many.schedule.clear();
+            }
+        }
+    }
+
+    pub(super) fn drop_streams(&mut self, from: u16, mut each: impl FnMut(&Message)) {
+        match self {
+            Lanes::One(lane) => lane.drop_streams(from, each),
+            Lanes::Many(many) => {
+                for (&stream, lane) in many.lanes.range_mut(from..) {
+                    lane.drop_streams(from, &mut each);
+                    if lane.is_empty() {
+                        many.schedule.on_dropped(stream, false, true);
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn release_memory(&mut self) {
+        match self {
+            Lanes::One(lane) => lane.release_memory(),
+            Lanes::Many(many) => {
+                many.lanes.retain(|_, lane| {
+                    lane.release_memory();
+                    !lane.is_empty()
+                });
+                many.schedule.release_memory();
+            }
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        match self {
+            Lanes::One(lane) => lane.heap_bytes(),
+            Lanes::Many(many) => {
+                size_of::<StreamLanes>()
+                    + many.lanes.len() * size_of::<(u16, Lane)>()
+                    + many.lanes.values().map(Lane::heap_bytes).sum::<usize>()
+                    + many.schedule.heap_bytes()
+            }
+        }
+    }
+}
+
+impl StreamLanes {
+    fn take(&mut self, len: usize, numbers: &mut Numbers) -> Option<Fragment> {
+        let stream = self.schedule.next()?;
+        let lane = self.lanes.get_mut(&stream)?;
+        let fragment = lane.take(len, numbers)?;
+        self.schedule.on_taken(stream, len, fragment.end, lane.is_empty());
+        Some(fragment)
+    }
+
+    /// Removes the first message of a stream, or what is left of it.
+    fn drop_first(&mut self, stream: u16, numbers: &mut Numbers) -> Option<(Message, Option<Fragment>)> {
+        let lane = self.lanes.get_mut(&stream)?;
+        let (message, last) = lane.drop_next(numbers)?;
+        self.schedule.on_dropped(stream, last.is_some(), lane.is_empty());
+        Some((message, last))
+    }
+
+    /// Among messages with the same number, that of the stream that is last in the order is dropped.
+    fn drop_for(&mut self, limit: Limit, least: u16) -> Option<Message> {
+        let candidates = self.schedule.in_order().filter_map(|stream| {
+            let (number, place) = self.lanes.get(&stream)?.last_for(limit, least)?;
+            Some((number, place, stream))
+        });
+        let (_, place, stream) = candidates.max_by_key(|&(number, _, _)| number)?;
+        let lane = self.lanes.get_mut(&stream)?;
+        let message = lane.drop_at(place)?;
+        self.schedule.on_dropped(stream, false, lane.is_empty());
+        Some(message)
+    }
+}

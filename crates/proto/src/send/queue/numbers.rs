@@ -1,0 +1,106 @@
+//! The numbers of messages: stream sequence numbers, or message identifiers with interleaving.
+
+use whimbrel_wire::Ssn;
+
+/// The next number of each stream used so far.
+#[derive(Debug)]
+pub(super) enum Numbers {
+    /// Of ordered messages. Unordered ones have no number.
+    Ssns(Vec<Ssn>),
+    /// Of ordered and of unordered messages, and of their fragments (RFC 8260 §2.1). In a box, as few associations have it.
+    Mids(Box<Mids>),
+}
+
+/// The next numbers of each stream used so far, with interleaving.
+#[derive(Debug, Default)]
+pub(super) struct Mids(Vec<StreamMids>);
+
+/// The next numbers of a stream. Of each stream, one message is begun at a time.
+#[derive(Clone, Debug, Default)]
+struct StreamMids {
+    ordered: u32,
+    unordered: u32,
+    /// Of the message that has been begun.
+    fsn: u32,
+}
+
+impl Numbers {
+    /// Returns the numbers of streams that have not been used.
+    pub(super) fn new(is_interleaved: bool) -> Self {
+        if is_interleaved {
+            Numbers::Mids(Box::default())
+        } else {
+            Numbers::Ssns(Vec::new())
+        }
+    }
+
+    /// Returns the number of the next message. Both kinds of numbers start at 0 (RFC 9260 §6.5, RFC 8260 §2.1).
+    // [9260:6.5-3, 6.5-4, 6.5-5, 6.5-6]
+    pub(super) fn take(&mut self, stream: u16, unordered: bool) -> u32 {
+        let index = usize::from(stream);
+        match self {
+            Numbers::Ssns(_) if unordered => 0,
+            Numbers::Ssns(next_ssn) => {
+                if index >= next_ssn.len() {
+                    next_ssn.resize(index + 1, Ssn(0));
+                }
+                let ssn = next_ssn[index];
+                next_ssn[index] = Ssn(ssn.0.wrapping_add(1));
+                u32::from(ssn.0)
+            }
+            Numbers::Mids(mids) => {
+                if index >= mids.0.len() {
+                    mids.0.resize(index + 1, StreamMids::default());
+                }
+                let of_stream = &mut mids.0[index];
+                of_stream.fsn = 0;
+                let next = if unordered {
+                    &mut of_stream.unordered
+                } else {
+                    &mut of_stream.ordered
+                };
+                let mid = *next;
+                *next = mid.wrapping_add(1);
+                mid
+            }
+        }
+    }
+
+    /// Returns the fragment sequence number of the next fragment of the message that took its number last on this stream. DATA chunks have
+    /// none.
+    #[inline]
+    pub(super) fn take_fsn(&mut self, stream: u16) -> u32 {
+        let Numbers::Mids(mids) = self else { return 0 };
+        let Some(of_stream) = mids.0.get_mut(usize::from(stream)) else {
+            return 0;
+        };
+        let fsn = of_stream.fsn;
+        of_stream.fsn = fsn.wrapping_add(1);
+        fsn
+    }
+
+    /// All streams start at 0 again.
+    pub(super) fn clear(&mut self) {
+        match self {
+            Numbers::Ssns(next_ssn) => next_ssn.clear(),
+            Numbers::Mids(mids) => mids.0.clear(),
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        match self {
+            Numbers::Ssns(next_ssn) => next_ssn.capacity() * size_of::<Ssn>(),
+            Numbers::Mids(mids) => size_of::<Mids>() + mids.0.capacity() * size_of::<StreamMids>(),
+        }
+    }
+
+    /// Sets the next message identifiers of stream 0.
+    #[cfg(test)]
+    pub(super) fn set_mids(&mut self, ordered: u32, unordered: u32) {
+        *self = Numbers::Mids(Box::new(Mids(vec![StreamMids {
+            ordered,
+            unordered,
+            fsn: 0,
+        }])));
+    }
+}
