@@ -1,0 +1,130 @@
+//! Messages that are given up while their chunks alternate with those of other messages (RFC 8260 §2.1).
+
+use whimbrel_control::multipath::Accounting;
+use whimbrel_control::{Seq, Time};
+use whimbrel_wire::Tsn;
+
+use super::fragment;
+use crate::PathId;
+use crate::send::queue::{Fragment, Limit};
+use crate::send::ring::Outstanding;
+
+const BEGIN: (bool, bool) = (true, false);
+const MIDDLE: (bool, bool) = (false, false);
+const END: (bool, bool) = (false, true);
+const WHOLE: (bool, bool) = (true, true);
+
+/// A chunk of 100 bytes: its stream, whether it is unordered, the number of its message, its B and E bits, and its limit.
+type Chunk = (u16, bool, u32, (bool, bool), Limit);
+
+fn ring(chunks: &[Chunk]) -> Outstanding {
+    let mut ring = Outstanding::new(Tsn(1), Accounting::default());
+    ring.set_paths(1);
+    for &(stream, unordered, number, (begin, end), limit) in chunks {
+        let chunk = Fragment {
+            stream,
+            unordered,
+            number,
+            begin,
+            end,
+            ..fragment(100)
+        };
+        ring.push(chunk, PathId(0), Time::ZERO);
+        ring.limit_last(limit);
+    }
+    ring
+}
+
+/// Returns the positions that have been given up.
+fn given_up(ring: &Outstanding) -> Vec<Seq> {
+    (0..ring.next_seq()).filter(|&seq| ring.is_acked(seq)).collect()
+}
+
+const NEVER: Limit = Limit::Never;
+
+#[test]
+fn only_the_chunks_of_the_message_are_given_up() {
+    let chunks = [
+        (1, false, 7, BEGIN, NEVER),
+        (2, false, 7, BEGIN, NEVER),
+        (1, false, 7, MIDDLE, NEVER),
+        (2, false, 7, END, NEVER),
+        (3, true, 7, WHOLE, NEVER),
+        (1, false, 7, END, NEVER),
+        (1, true, 7, WHOLE, NEVER),
+        (1, false, 8, WHOLE, NEVER),
+    ];
+    for seq in [0, 2, 5] {
+        let mut ring = ring(&chunks);
+        let message = ring.give_up(seq).unwrap();
+        assert_eq!((message.stream, message.is_whole), (1, true));
+        assert_eq!(given_up(&ring), [0, 2, 5]);
+        assert_eq!(ring.data_in_flight(), 500);
+    }
+    let mut ring = ring(&chunks);
+    ring.give_up(6).unwrap();
+    assert_eq!(given_up(&ring), [6]);
+}
+
+#[test]
+fn a_message_whose_rest_waits_is_given_up_as_far_as_it_was_sent() {
+    let chunks = [
+        (1, false, 0, WHOLE, NEVER),
+        (1, false, 1, BEGIN, NEVER),
+        (2, false, 0, BEGIN, NEVER),
+        (1, false, 1, MIDDLE, NEVER),
+        (2, false, 0, MIDDLE, NEVER),
+        (4, false, 0, WHOLE, NEVER),
+    ];
+    let mut ring = ring(&chunks);
+    assert_eq!(
+        [1, 2, 3, 4].map(|stream| ring.last_of(stream)),
+        [Some(3), Some(4), None, None]
+    );
+    let message = ring.give_up(3).unwrap();
+    assert!(!message.is_whole);
+    assert_eq!(given_up(&ring), [1, 3]);
+}
+
+/// Without interleaving, unordered messages have no numbers, and their chunks are contiguous.
+#[test]
+fn b_and_e_bits_separate_unordered_messages_without_numbers() {
+    let chunks = [
+        (1, true, 0, BEGIN, NEVER),
+        (1, true, 0, END, NEVER),
+        (1, true, 0, BEGIN, NEVER),
+        (1, true, 0, MIDDLE, NEVER),
+        (1, true, 0, END, NEVER),
+        (1, true, 0, WHOLE, NEVER),
+        (1, true, 0, BEGIN, NEVER),
+    ];
+    for (seq, expected, is_whole) in [
+        (1, vec![0, 1], true),
+        (3, vec![2, 3, 4], true),
+        (5, vec![5], true),
+        (6, vec![6], false),
+    ] {
+        let mut ring = ring(&chunks);
+        assert_eq!(ring.give_up(seq).unwrap().is_whole, is_whole);
+        assert_eq!(given_up(&ring), expected);
+    }
+}
+
+#[test]
+fn messages_that_give_way_are_found_on_every_stream() {
+    let (low, high) = (Limit::Priority(9), Limit::Priority(1));
+    let ring = ring(&[
+        (1, false, 0, BEGIN, low),
+        (2, false, 0, BEGIN, high),
+        (3, false, 0, BEGIN, low),
+        (1, false, 0, END, low),
+        (2, false, 0, MIDDLE, high),
+        (3, false, 0, MIDDLE, low),
+        (4, false, 0, WHOLE, low),
+        (1, false, 1, BEGIN, high),
+    ]);
+    // Whole messages of streams 1 and 4. Stream 3 has more data in the queue.
+    assert_eq!(ring.yields(Limit::Priority(5)), (500, vec![3]));
+    assert_eq!(ring.yields(NEVER), (800, vec![1, 2, 3]));
+    assert_eq!(ring.yields(Limit::Priority(9)), (0, Vec::new()));
+}
