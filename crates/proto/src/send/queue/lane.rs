@@ -27,32 +27,38 @@ pub(super) struct Lane {
 }
 
 impl Lane {
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
     /// Returns whether a part of the first message has been sent.
+    #[inline]
     pub(super) fn is_begun(&self) -> bool {
         self.offset > 0
     }
 
     /// Returns the stream of the first message.
+    #[inline]
     pub(super) fn next_stream(&self) -> Option<u16> {
         self.waiting.front().map(|first| first.kind.stream)
     }
 
     /// Returns the stream of the first message, if the message is ordered and no part of it has been sent.
+    #[inline]
     pub(super) fn next_ordered(&self) -> Option<u16> {
         let first = self.waiting.front()?;
         (!first.kind.unordered && self.offset == 0).then_some(first.kind.stream)
     }
 
     /// Returns when the first message is given up.
+    #[inline]
     pub(super) fn next_limit(&self) -> Limit {
         self.waiting.front().map_or(Limit::Never, |first| first.kind.limit)
     }
 
     /// Returns the bytes left of the first message.
+    #[inline]
     pub(super) fn next_len(&self) -> Option<usize> {
         let first = self.waiting.front()?;
         let len = if first.kind.has_content {
@@ -63,6 +69,7 @@ impl Lane {
         Some(len - self.offset as usize)
     }
 
+    #[inline]
     pub(super) fn push(&mut self, message: Message, limit: Limit) {
         let (zeros, has_content) = match message.payload {
             MessagePayload::Zeros(len) => (len, false),
@@ -92,6 +99,7 @@ impl Lane {
 
     /// Cuts the next `len` bytes off the first message. `len` is at least 1 and at most [`Lane::next_len`].
     // [9260:6.9-9, 6.9-12, 6.9-13, 3.3.1-4, 3.3.1-6, 3.3.1-7, 3.3.1-11]
+    #[inline]
     pub(super) fn take(&mut self, len: usize, numbers: &mut Numbers) -> Option<Fragment> {
         let end = len >= self.next_len()?;
         let begin = self.offset == 0;

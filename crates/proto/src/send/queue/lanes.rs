@@ -68,6 +68,7 @@ impl Lanes {
         lane.filter(|lane| lane.is_begun() && lane.next_stream() == Some(stream))
     }
 
+    #[inline]
     pub(super) fn push(&mut self, message: Message, limit: Limit) {
         match self {
             Lanes::One(lane) => lane.push(message, limit),
@@ -191,9 +192,10 @@ impl StreamLanes {
     fn take(&mut self, len: usize, numbers: &mut Numbers) -> Option<Fragment> {
         let stream = self.schedule.next()?;
         let lane = self.lanes.get_mut(&stream)?;
-        let fragment = lane.take(len, numbers)?;
-        self.schedule.on_taken(stream, len, fragment.end, lane.is_empty());
-        Some(fragment)
+        let ends = len >= lane.next_len()?;
+        let fragment = lane.take(len, numbers);
+        self.schedule.on_taken(stream, len, ends, lane.is_empty());
+        fragment
     }
 
     /// Removes the first message of a stream, or what is left of it.

@@ -46,7 +46,7 @@ pub(crate) struct Fragment {
 }
 
 /// The messages that wait. The scheduler chooses the next one. Without interleaving, all fragments of a message get consecutive TSNs (RFC
-/// 9260 §6.9). With interleaving, fragments of messages of different streams alternate as the scheduler wants it, but of each stream only
+/// 9260 §6.9). With interleaving, fragments of messages of different streams alternate in the order of the scheduler, but of each stream only
 /// one message is begun at a time.
 #[derive(Debug)]
 pub(crate) struct SendQueue {
@@ -106,6 +106,7 @@ impl SendQueue {
         self.bytes
     }
 
+    #[inline]
     pub(crate) fn push(&mut self, message: Message, now: Time) {
         let limit = Limit::of(message.reliability, now);
         self.has_limits |= limit != Limit::Never;
@@ -144,12 +145,13 @@ impl SendQueue {
     /// Cuts the next `len` bytes off the next message. `len` is at least 1 and at most [`SendQueue::next_len`].
     #[inline]
     pub(crate) fn take(&mut self, len: usize) -> Option<Fragment> {
-        let fragment = self.lanes.take(len, &mut self.numbers)?;
+        // Before: the fragment is passed on without a copy.
+        let left = self.next_len()?;
         self.bytes -= len;
-        if fragment.end {
+        if len >= left {
             self.on_message_gone();
         }
-        Some(fragment)
+        self.lanes.take(len, &mut self.numbers)
     }
 
     /// The packet being filled is complete: the next chunk is put into another one.

@@ -35,6 +35,7 @@ impl Numbers {
     }
 
     /// Returns the number of the next message. Both kinds of numbers start at 0 (RFC 9260 §6.5, RFC 8260 §2.1).
+    #[inline]
     // [9260:6.5-3, 6.5-4, 6.5-5, 6.5-6]
     pub(super) fn take(&mut self, stream: u16, unordered: bool) -> u32 {
         let index = usize::from(stream);
