@@ -396,7 +396,8 @@ mod tests {
     use whimbrel_sim::topology::DirectionId;
     use whimbrel_sim::{Congestion, DropCause, LossKind};
     use whimbrel_wire::{
-        CommonHeader, Data, DuplicateTsns, GapBlock, GapBlocks, OwnedPacket, PacketSink, Payload, Sack, Ssn, Tsn,
+        CommonHeader, Data, DuplicateTsns, GapBlock, GapBlocks, MessageNumber, OwnedPacket, PacketSink, Payload, Sack,
+        Ssn, Tsn,
     };
 
     use super::*;
@@ -576,7 +577,8 @@ mod tests {
             immediate: false,
             tsn: Tsn(1),
             stream: 0,
-            ssn: Ssn(0),
+            number: MessageNumber::Ssn(Ssn(0)),
+            fsn: 0,
             ppid: 0,
             payload: Payload::Bytes(b"abcd"),
         }));

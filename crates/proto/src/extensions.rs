@@ -5,9 +5,9 @@ use whimbrel_wire::{ChunkType, Parameter};
 
 use crate::config::Resolved;
 
-/// A set of extensions. The cookie carries it as one byte.
+/// A set of extensions. The cookie carries it as two bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Extensions(pub(crate) u8);
+pub(crate) struct Extensions(pub(crate) u16);
 
 impl Extensions {
     /// TIMESTAMP chunks are sent with data, and SACKs return them.
@@ -27,6 +27,10 @@ impl Extensions {
     pub(crate) const AUTH: Extensions = Extensions(0x40);
     /// Addresses can be added and removed (RFC 5061).
     pub(crate) const DYNAMIC_ADDRESSES: Extensions = Extensions(0x80);
+    /// User messages are sent in I-DATA chunks (RFC 8260).
+    pub(crate) const INTERLEAVING: Extensions = Extensions(0x100);
+    /// Messages in I-DATA chunks can be given up, with I-FORWARD-TSN (RFC 8260 §2.3.1).
+    pub(crate) const I_FORWARD_TSN: Extensions = Extensions(0x200);
 
     /// Returns the extensions that an end with these settings would use.
     pub(crate) fn wanted(config: &Resolved) -> Extensions {
@@ -39,6 +43,9 @@ impl Extensions {
         wanted.add(config.parts.reporting.nr_sack, Extensions::NR_SACK);
         wanted.add(config.parts.reporting.new_gaps_only, Extensions::NEW_GAPS);
         wanted.add(config.partial_reliability, Extensions::PARTIAL_RELIABILITY);
+        wanted.add(config.interleaving, Extensions::INTERLEAVING);
+        let gives_up_interleaved = config.interleaving && config.partial_reliability;
+        wanted.add(gives_up_interleaved, Extensions::I_FORWARD_TSN);
         wanted.add(config.offers_auth, Extensions::AUTH);
         wanted.add(config.dynamic_addresses, Extensions::DYNAMIC_ADDRESSES);
         wanted
@@ -52,6 +59,15 @@ impl Extensions {
 
     pub(crate) fn has(self, extension: Extensions) -> bool {
         self.0 & extension.0 != 0
+    }
+
+    /// Returns whether messages can be given up: with the chunk that belongs to the chunks of data (RFC 8260 §2.3.1).
+    pub(crate) fn gives_up(self) -> bool {
+        self.has(if self.has(Extensions::INTERLEAVING) {
+            Extensions::I_FORWARD_TSN
+        } else {
+            Extensions::PARTIAL_RELIABILITY
+        })
     }
 
     /// Returns the extensions that both ends would use.
@@ -79,6 +95,9 @@ impl Extensions {
             let dynamic = listed(ChunkType::ASCONF) && listed(ChunkType::ASCONF_ACK);
             self.add(dynamic, Extensions::DYNAMIC_ADDRESSES);
             self.add(listed(ChunkType::FORWARD_TSN), Extensions::PARTIAL_RELIABILITY);
+            // RFC 8260 §2.2.1
+            self.add(listed(ChunkType::I_DATA), Extensions::INTERLEAVING);
+            self.add(listed(ChunkType::I_FORWARD_TSN), Extensions::I_FORWARD_TSN);
         }
     }
 
@@ -112,6 +131,12 @@ impl Extensions {
         }
         if self.has(Extensions::PARTIAL_RELIABILITY) {
             types.push(ChunkType::FORWARD_TSN.0);
+        }
+        if self.has(Extensions::INTERLEAVING) {
+            types.push(ChunkType::I_DATA.0);
+        }
+        if self.has(Extensions::I_FORWARD_TSN) {
+            types.push(ChunkType::I_FORWARD_TSN.0);
         }
         if !types.is_empty() {
             Parameter::SupportedExtensions(&types).emit(list);

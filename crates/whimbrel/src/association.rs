@@ -286,7 +286,9 @@ impl Association {
             let Some(received) = state.endpoint.recv(now, self.handle.id, &mut take) else {
                 break;
             };
-            if !slot.partial.take(&received, data) {
+            let association = state.endpoint.association(self.handle.id);
+            let interleaves = || association.is_some_and(|association| association.uses_interleaving());
+            if !slot.partial.take(&received, data, interleaves) {
                 continue;
             }
             slot.last_message = now;
@@ -559,6 +561,35 @@ impl Association {
         let is_set = state.endpoint.set_primary(now, self.handle.id, path);
         state.wake_driver();
         is_set
+    }
+
+    /// Sets the value of a stream that the scheduler of this end uses: its priority, 0 being the highest, or its weight (RFC 8260 §4.3.3).
+    /// [`AssociationConfig::scheduler`](crate::AssociationConfig::scheduler) chooses the scheduler. Returns false if there is no such stream.
+    ///
+    /// # Examples
+    ///
+    /// With interleaving at both ends, a long message does not keep back short ones on a stream of higher priority:
+    ///
+    /// ```no_run
+    /// use whimbrel::{AssociationConfig, Message, Scheduler, Stack, StackConfig};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut config = StackConfig::local(["192.0.2.1:9899".parse()?]);
+    /// config.association.interleaving = true;
+    /// config.association.scheduler = Scheduler::Priority;
+    /// let stack = Stack::bind(config)?;
+    /// let association = stack.connect(5001, &["198.51.100.1:9899".parse()?]).await?;
+    /// let (control, bulk) = (0, 1);
+    /// association.set_stream_value(bulk, 10);
+    /// association.send(Message::new(bulk, vec![7; 16 << 20])).await?;
+    /// association.send(Message::new(control, "arrives first")).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_stream_value(&self, stream: u16, value: u16) -> bool {
+        let mut state = self.handle.shared.lock();
+        state.endpoint.set_stream_value(self.handle.id, stream, value)
     }
 
     /// Replaces the discriminator, the window control or both, on all paths and from now on; cwnd and ssthresh remain. The other parts of a

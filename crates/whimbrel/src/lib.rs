@@ -43,6 +43,7 @@
 //! | `SCTP_ASSOC_CHANGE`, `SCTP_SHUTDOWN_EVENT` | [`Association::closed`]; for `SCTP_RESTART` [`CloseReason::PeerRestarted`], or with [`StackConfig::continue_after_restart`] [`Association::restarts`] |
 //! | `SCTP_PRIMARY_ADDR`, `SCTP_SET_PEER_PRIMARY_ADDR` | [`Association::set_primary`], [`Association::prefer_local_address`] |
 //! | `SCTP_RTOINFO`, `SCTP_ASSOCINFO`, `SCTP_INITMSG`, `SCTP_PEER_ADDR_PARAMS`, `SCTP_DELAYED_SACK`, `SCTP_MAX_BURST` | [`AssociationConfig`] |
+//! | `SCTP_INTERLEAVING_SUPPORTED`, `SCTP_STREAM_SCHEDULER`, `SCTP_STREAM_SCHEDULER_VALUE` | [`AssociationConfig::interleaving`], [`AssociationConfig::scheduler`], [`Association::set_stream_value`] |
 //! | `SCTP_AUTH_CHUNK`, `SCTP_HMAC_IDENT`, `SCTP_AUTH_KEY` | [`AuthConfig`] |
 //!
 //! # Examples
@@ -122,7 +123,7 @@ pub use whimbrel_control::{Rate, Scheme, SchemeParts, Span};
 pub use whimbrel_proto::{
     AddressError, AssociationConfig, AssociationStats, AuthConfig, CloseReason, ConfigError, Discard, Ecn,
     HeartbeatTimer, JudgedLosses, MAX_PINGS, Message, MessagePayload, PathId, PathInfo, PathQuality, PathState, Preset,
-    Reliability, RuleChanges, SendFailure, SendFailureCause,
+    Reliability, RuleChanges, Scheduler, SendFailure, SendFailureCause,
 };
 
 /// The UDP port registered for SCTP encapsulated in UDP (RFC 6951 §5.1).

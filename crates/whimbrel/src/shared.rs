@@ -109,36 +109,47 @@ impl Slot {
     }
 }
 
-/// A message that is larger than the receive buffer, as far as it has been handed over.
+/// Messages that are larger than the receive buffer, as far as they have been handed over. Without interleaving there is at most one.
 #[derive(Debug, Default)]
 pub(crate) struct Partial {
-    /// Its stream, and whether it is unordered.
-    of: (u16, bool),
-    content: Vec<u8>,
+    /// By stream, and whether it is unordered.
+    begun: BTreeMap<(u16, bool), Vec<u8>>,
+    memory: u64,
 }
 
 impl Partial {
-    /// Takes in what has just been handed over. True if `data` is a whole message now; others may come whole between the parts of one.
-    pub(crate) fn take(&mut self, received: &Received, data: &mut Vec<u8>) -> bool {
+    /// Takes in what has just been handed over. True if `data` is a whole message now; others may come whole between the parts of one, and
+    /// with interleaving in parts.
+    pub(crate) fn take(&mut self, received: &Received, data: &mut Vec<u8>, interleaves: impl FnOnce() -> bool) -> bool {
         let of = (received.stream, received.unordered);
-        if received.begin && (of == self.of || !received.end) {
-            // An earlier one is never ended if the peer has restarted or given it up.
-            self.content = Vec::new();
+        // An earlier one is never ended if the peer has restarted or given it up.
+        if received.begin && !received.end && !interleaves() {
+            *self = Partial::default();
+        } else if received.begin {
+            self.remove(of);
         }
         if received.begin && received.end {
             return true;
         }
-        self.of = of;
-        self.content.append(data);
+        let content = self.begun.entry(of).or_default();
+        self.memory -= content.capacity() as u64;
+        content.append(data);
+        self.memory += content.capacity() as u64;
         if received.end {
-            *data = std::mem::take(&mut self.content);
+            *data = self.remove(of);
         }
         received.end
     }
 
+    fn remove(&mut self, of: (u16, bool)) -> Vec<u8> {
+        let content = self.begun.remove(&of).unwrap_or_default();
+        self.memory -= content.capacity() as u64;
+        content
+    }
+
     /// Bytes of memory that it takes.
     pub(crate) fn memory(&self) -> u64 {
-        self.content.capacity() as u64
+        self.memory
     }
 }
 
@@ -585,8 +596,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn other_messages_between_the_parts_of_one_leave_it_whole() {
+    /// Takes in parts of messages: (stream, text, begins, ends). Returns the whole ones, and the memory that the others take.
+    fn assembled(interleaves: bool, parts: &[(u16, &str, bool, bool)]) -> (Vec<String>, u64) {
         let mut partial = Partial::default();
         let mut take = |stream: u16, text: &str, begin, end| {
             let mut data = text.as_bytes().to_vec();
@@ -601,11 +612,21 @@ mod tests {
                 before_restart: false,
                 more: false,
             };
-            let is_whole = partial.take(&received, &mut data);
+            let is_whole = partial.take(&received, &mut data, || interleaves);
             (is_whole.then(|| String::from_utf8(data).unwrap()), partial.memory())
         };
         let (mut whole, mut held) = (Vec::new(), 0);
-        for (stream, text, begin, end) in [
+        for &(stream, text, begin, end) in parts {
+            let message;
+            (message, held) = take(stream, text, begin, end);
+            whole.extend(message);
+        }
+        (whole, held)
+    }
+
+    #[test]
+    fn other_messages_between_the_parts_of_one_leave_it_whole() {
+        let parts = [
             (0, "in ", true, false),
             (1, "another", true, true),
             (0, "three ", false, false),
@@ -615,13 +636,33 @@ mod tests {
             (0, "parts", false, true),
             (0, "given up", true, false),
             (0, "the next", true, true),
-        ] {
-            let message;
-            (message, held) = take(stream, text, begin, end);
-            whole.extend(message);
+        ];
+        for interleaves in [false, true] {
+            let (whole, held) = assembled(interleaves, &parts);
+            assert_eq!(whole, ["another", "in three parts", "two parts", "the next"]);
+            assert_eq!(held, 0, "what was given up takes no memory");
         }
-        assert_eq!(whole, ["another", "in three parts", "two parts", "the next"]);
-        assert_eq!(held, 0, "what was given up takes no memory");
+        let given_up = [
+            (0, "given up", true, false),
+            (1, "on ", true, false),
+            (1, "another", false, true),
+        ];
+        assert_eq!(assembled(false, &given_up), (vec!["on another".to_owned()], 0));
+    }
+
+    #[test]
+    fn interleaved_messages_are_assembled_apart() {
+        let parts = [
+            (0, "zero ", true, false),
+            (1, "one ", true, false),
+            (0, "goes ", false, false),
+            (1, "ends", false, true),
+            (0, "on", false, true),
+        ];
+        assert_eq!(
+            assembled(true, &parts),
+            (vec!["one ends".to_owned(), "zero goes on".to_owned()], 0)
+        );
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use divan::{Bencher, black_box, counter::BytesCount};
 use whimbrel_wire::{
-    ByteSink, Checksum, ChecksumField, Chunk, CommonHeader, Data, DuplicateTsns, GapBlock, GapBlocks, OwnedPacket,
-    PacketSink, PacketView, Payload, Sack, Ssn, Tsn, crc32c, packet_checksum,
+    ByteSink, Checksum, ChecksumField, Chunk, CommonHeader, Data, DuplicateTsns, GapBlock, GapBlocks, MessageNumber,
+    OwnedPacket, PacketSink, PacketView, Payload, Sack, Ssn, Tsn, crc32c, packet_checksum,
 };
 
 /// User data that makes a packet of 1500 bytes with an IPv4 header.
@@ -25,7 +25,8 @@ fn data(payload: Payload<'_>) -> Chunk<'_> {
     Chunk::Data(Data {
         tsn: Tsn(77),
         stream: 3,
-        ssn: Ssn(9),
+        number: MessageNumber::Ssn(Ssn(9)),
+        fsn: 0,
         ppid: 51,
         unordered: false,
         begin: true,

@@ -10,7 +10,7 @@
 //!
 //! ```
 //! use whimbrel_wire::{ByteSink, Checksum, ChecksumField, Chunk, CommonHeader, Data, PacketSink, PacketView};
-//! use whimbrel_wire::{Payload, Ssn, Tsn};
+//! use whimbrel_wire::{MessageNumber, Payload, Ssn, Tsn};
 //!
 //! let mut bytes = Vec::new();
 //! let mut sink = ByteSink::new(&mut bytes, ChecksumField::Compute);
@@ -18,7 +18,8 @@
 //! sink.push(&Chunk::Data(Data {
 //!     tsn: Tsn(1),
 //!     stream: 0,
-//!     ssn: Ssn(0),
+//!     number: MessageNumber::Ssn(Ssn(0)),
+//!     fsn: 0,
 //!     ppid: 0,
 //!     unordered: false,
 //!     begin: true,
@@ -51,12 +52,12 @@ pub use cause::{Cause, CauseIter, Causes, RawCause, cause_code};
 pub use chunk::{
     ASCONF_HEADER_LEN, AUTH_HEADER_LEN, Asconf, Auth, CHUNK_HEADER_LEN, Chunk, ChunkError, ChunkType, DATA_HEADER_LEN,
     Data, DuplicateTsnIter, DuplicateTsns, FORWARD_TSN_HEADER_LEN, ForwardTsn, GapBlock, GapBlockIter, GapBlocks,
-    HeartbeatInfo, INIT_HEADER_LEN, Init, MAX_CHUNK_VALUE_LEN, MAX_DATA_PAYLOAD_LEN, MAX_PACKETS_REPORTED,
-    NEW_GAPS_HEADER_LEN, NR_SACK_HEADER_LEN, NewGaps, NrSack, Payload, RawChunk, SACK_HEADER_LEN, Sack, SackLists,
-    SkippedStreams, TIMESTAMP_LEN, Timestamp, UnknownAction, hmac_id,
+    HeartbeatInfo, I_DATA_HEADER_LEN, INIT_HEADER_LEN, Init, MAX_CHUNK_VALUE_LEN, MAX_DATA_PAYLOAD_LEN,
+    MAX_PACKETS_REPORTED, NEW_GAPS_HEADER_LEN, NR_SACK_HEADER_LEN, NewGaps, NrSack, Payload, RawChunk, SACK_HEADER_LEN,
+    Sack, SackLists, Skipped, SkippedStreams, TIMESTAMP_LEN, Timestamp, UnknownAction, hmac_id,
 };
 pub use crc::{crc32c, packet_checksum, stored_checksum};
-pub use number::{Ssn, Tsn};
+pub use number::{MessageNumber, Mid, Ssn, Tsn};
 pub use owned::OwnedPacket;
 pub use packet::{COMMON_HEADER_LEN, Checksum, Chunks, CommonHeader, PacketError, PacketView};
 pub use parameter::{Parameter, ParameterIter, Parameters, RawParameter, RawParameterIter, parameter_type};

@@ -109,6 +109,31 @@ serial_number!(
     16
 );
 
+serial_number!(
+    /// Message Identifier of I-DATA chunks, modulo 2^32 (RFC 8260 §2.1).
+    Mid,
+    u32,
+    32
+);
+
+/// The number of a user message in its stream, as its chunks carry it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageNumber {
+    /// In DATA and FORWARD TSN chunks; undefined for an unordered message.
+    Ssn(Ssn),
+    /// In I-DATA and I-FORWARD-TSN chunks. Ordered and unordered messages of a stream are numbered apart.
+    Mid(Mid),
+}
+
+impl MessageNumber {
+    /// Returns whether it is a Message Identifier: the chunk is an I-DATA or I-FORWARD-TSN chunk.
+    #[must_use]
+    #[inline]
+    pub const fn is_mid(self) -> bool {
+        matches!(self, Self::Mid(_))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

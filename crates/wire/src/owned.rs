@@ -1,6 +1,6 @@
 //! A packet in a simulation, without zeros and without a checksum.
 
-use crate::chunk::{Chunk, DATA_HEADER_LEN, ELIDED, Payload, auth};
+use crate::chunk::{Chunk, ELIDED, Payload, auth};
 use crate::packet::{COMMON_HEADER_LEN, CommonHeader, PacketView};
 use crate::sink::PacketSink;
 
@@ -71,8 +71,8 @@ impl PacketSink for OwnedPacket {
     fn push(&mut self, chunk: &Chunk<'_>) {
         match chunk {
             Chunk::Data(data) if matches!(data.payload, Payload::Zeros(_)) => {
-                self.chunks.extend_from_slice(&data.header(ELIDED));
-                self.elided += (chunk.wire_len() - DATA_HEADER_LEN) as u32;
+                data.encode_header(ELIDED, &mut self.chunks);
+                self.elided += (chunk.wire_len() - data.header_len()) as u32;
             }
             chunk => chunk.encode(&mut self.chunks),
         }
@@ -95,7 +95,7 @@ impl PacketSink for OwnedPacket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Data, Ssn, Tsn};
+    use crate::{Data, MessageNumber, Mid, Ssn, Tsn};
 
     const HEADER: CommonHeader = CommonHeader {
         source_port: 1,
@@ -107,7 +107,8 @@ mod tests {
         Chunk::Data(Data {
             tsn: Tsn(1),
             stream: 2,
-            ssn: Ssn(3),
+            number: MessageNumber::Ssn(Ssn(3)),
+            fsn: 0,
             ppid: 4,
             unordered: true,
             begin: true,
@@ -115,6 +116,14 @@ mod tests {
             immediate: true,
             payload,
         })
+    }
+
+    fn i_data(payload: Payload<'_>) -> Chunk<'_> {
+        let Chunk::Data(data) = data(payload) else {
+            unreachable!("it is DATA")
+        };
+        let number = MessageNumber::Mid(Mid(0x0102_0304));
+        Chunk::Data(Data { number, ..data })
     }
 
     #[test]
@@ -125,10 +134,12 @@ mod tests {
             data(Payload::Zeros(1451)),
             Chunk::CookieAck,
             data(Payload::Bytes(b"abc")),
+            i_data(Payload::Zeros(1447)),
+            i_data(Payload::Bytes(b"abc")),
             data(Payload::Zeros(0)),
         ];
         chunks.iter().for_each(|chunk| packet.push(chunk));
-        assert_eq!(packet.finish(), 12 + 16 + 1452 + 4 + 20 + 16);
+        assert_eq!(packet.finish(), 12 + 16 + 1452 + 4 + 20 + 20 + 1448 + 24 + 16);
         assert_eq!(packet.view().wire_len(), packet.wire_len());
         assert_eq!(packet.view().header(), HEADER);
         assert!(packet.view().chunks().eq(chunks.map(Ok)));

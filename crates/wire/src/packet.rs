@@ -18,7 +18,7 @@ use std::iter::FusedIterator;
 
 use thiserror::Error;
 
-use crate::chunk::{CHUNK_HEADER_LEN, Chunk, ChunkError, ChunkType, DATA_HEADER_LEN, Data, ELIDED, RawChunk};
+use crate::chunk::{CHUNK_HEADER_LEN, Chunk, ChunkError, ChunkType, Data, ELIDED, RawChunk};
 use crate::crc;
 use crate::sink::PacketSink;
 use crate::tlv;
@@ -175,7 +175,7 @@ impl<'a> PacketView<'a> {
 #[derive(Clone, Debug)]
 pub struct Chunks<'a> {
     rest: &'a [u8],
-    /// The bytes come from an [`crate::OwnedPacket`]: DATA chunks with the [`ELIDED`] flag have no user data.
+    /// The bytes come from an [`crate::OwnedPacket`]: DATA and I-DATA chunks with the [`ELIDED`] flag have no user data.
     elided: bool,
 }
 
@@ -200,10 +200,11 @@ impl<'a> Iterator for Chunks<'a> {
             self.rest = &[];
             return (!rest.is_empty()).then_some(Err(ChunkError::Truncated { available: rest.len() }));
         };
-        if self.elided && chunk_type == ChunkType::DATA.0 && flags & ELIDED != 0 {
-            let (header, behind) = rest.split_first_chunk::<DATA_HEADER_LEN>()?;
+        let is_data = chunk_type == ChunkType::DATA.0 || chunk_type == ChunkType::I_DATA.0;
+        if self.elided && is_data && flags & ELIDED != 0 {
+            let (data, behind) = Data::decode_elided(rest)?;
             self.rest = behind;
-            return Some(Ok(Chunk::Data(Data::decode_elided(header))));
+            return Some(Ok(Chunk::Data(data)));
         }
         let length = u16::from_be_bytes([l0, l1]);
         match rest.get(..usize::from(length)) {

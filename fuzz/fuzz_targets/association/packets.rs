@@ -4,7 +4,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use whimbrel_wire::{
     Asconf, Auth, ByteSink, Cause, Causes, Checksum, ChecksumField, Chunk, CommonHeader, Data, DuplicateTsns, GapBlock, GapBlocks,
-    HeartbeatInfo, Init, NewGaps, NrSack, PacketSink, PacketView, Parameter, Parameters, Payload, RawChunk, Sack, SackLists, Ssn, Tsn, hmac_id,
+    HeartbeatInfo, Init, NewGaps, NrSack, PacketSink, PacketView, Parameter, Parameters, Payload, RawChunk, Sack, SackLists, MessageNumber, Ssn, Tsn, hmac_id,
 };
 
 use crate::input::Input;
@@ -220,7 +220,8 @@ fn push_data(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mut
     sink.push(&Chunk::Data(Data {
         tsn: near(knowledge.tsns[1 - to].wrapping_add(1), input),
         stream: [0, 0, 1, 2, 999][input.below(5)],
-        ssn: Ssn(input.below(4) as u16),
+        number: MessageNumber::Ssn(Ssn(input.below(4) as u16)),
+        fsn: 0,
         ppid: 0,
         unordered: flags & 4 != 0,
         begin: flags & 2 == 0,

@@ -158,6 +158,11 @@ impl Association {
                 self.report_unnegotiated_chunk(from, &chunk);
                 Ok(())
             }
+            // RFC 8260 §2.3.1: FORWARD TSN belongs to DATA, I-FORWARD-TSN to I-DATA.
+            Ok(Chunk::ForwardTsn(forward)) if forward.skipped.is_interleaved() != self.agreed.interleaves => {
+                self.abort_for_violation(ctx, "FORWARD TSN and I-FORWARD-TSN are mixed up");
+                Err(Discard::InvalidChunk)
+            }
             Ok(chunk @ Chunk::ForwardTsn(_)) if !self.agreed.gives_up => {
                 self.report_unnegotiated_chunk(from, &chunk);
                 Ok(())

@@ -66,6 +66,8 @@ pub(super) struct Agreed {
     pub(super) eci: EciState,
     /// Messages may be given up (RFC 3758).
     pub(super) gives_up: bool,
+    /// User messages are sent in I-DATA chunks (RFC 8260).
+    pub(super) interleaves: bool,
     /// Present only if timestamps were negotiated.
     pub(super) stamping: Option<Box<Stamping>>,
     /// Local random number, if authentication is supported.

@@ -157,7 +157,8 @@ impl Association {
         self.agree_on_timestamps(agreement.extensions);
         self.agree_on_eci(agreement.extensions);
         self.agree_on_reports(agreement.extensions);
-        self.agreed.gives_up = agreement.extensions.has(Extensions::PARTIAL_RELIABILITY);
+        self.agreed.gives_up = agreement.extensions.gives_up();
+        self.agreed.interleaves = agreement.extensions.has(Extensions::INTERLEAVING);
         self.agree_on_auth(agreement.auth.as_ref(), agreement.extensions);
         let (local_tsn, peer_tsn) = (agreement.local_initial_tsn.0, agreement.peer_initial_tsn.0);
         self.agree_on_asconf(agreement.extensions, local_tsn, peer_tsn);
@@ -175,6 +176,7 @@ impl Association {
             timestamps: stamping.is_some(),
             identities: stamping.is_some_and(|stamping| stamping.repeats()),
             gives_up: self.agreed.gives_up,
+            interleaves: self.agreed.interleaves,
             new_gaps: self.uses_new_gaps(),
             // A chunk is at most as long as its digest and its header.
             auth_len: self.auth_len() as u16,

@@ -338,9 +338,18 @@ fn required_chunks(config: &AssociationConfig) -> Vec<u8> {
         // RFC 5061 §4.2.7: both are always authenticated.
         types.extend([ChunkType::ASCONF.0, ChunkType::ASCONF_ACK.0]);
     }
-    for &chunk_type in &config.auth.chunks {
+    let mut add = |chunk_type| {
         if !types.contains(&chunk_type) {
             types.push(chunk_type);
+        }
+    };
+    for &chunk_type in &config.auth.chunks {
+        add(chunk_type);
+        // What is required of one chunk is required of the one that replaces it (RFC 8260).
+        match ChunkType(chunk_type) {
+            ChunkType::DATA if config.interleaving => add(ChunkType::I_DATA.0),
+            ChunkType::FORWARD_TSN if config.interleaving => add(ChunkType::I_FORWARD_TSN.0),
+            _ => {}
         }
     }
     types

@@ -170,6 +170,11 @@ impl Association {
         self.agreed.gives_up
     }
 
+    /// Returns whether user messages are sent in I-DATA chunks, whose messages can be interleaved (RFC 8260): both ends support it.
+    pub fn uses_interleaving(&self) -> bool {
+        self.agreed.interleaves
+    }
+
     /// Returns the receiver's counters of DATA chunks.
     pub fn receiver_stats(&self) -> ReceiverStats {
         self.receiving
@@ -333,7 +338,9 @@ impl Association {
         config.sack_on_closed_gap = self.config.sack_on_closed_gap();
         config.window_updates = self.config.window_updates();
         config.reports_packets = reporting.dac;
-        config.takes_back = !self.uses_nr_sack();
+        // The fragments of an interleaved message lie anywhere: none of them is dropped.
+        config.takes_back = !self.uses_nr_sack() && !self.agreed.interleaves;
+        config.interleaves = self.agreed.interleaves;
         config.new_gaps_only = self.uses_new_gaps();
         config.gives_up = self.agreed.gives_up;
         config.sack_each_path = self.agreed.stamping.as_ref().is_some_and(|stamping| stamping.repeats());

@@ -212,7 +212,11 @@ impl Association {
         if let Some(new_cumulative_tsn) = tsn {
             packet.push(&Chunk::ForwardTsn(ForwardTsn {
                 new_cumulative_tsn,
-                skipped: SkippedStreams::from_wire_bytes(list),
+                skipped: if self.agreed.interleaves {
+                    SkippedStreams::interleaved(list)
+                } else {
+                    SkippedStreams::from_wire_bytes(list)
+                },
             }));
         }
     }
@@ -230,7 +234,7 @@ impl Association {
             Outgoing::Asconf => padded(self.asconf_len()) + self.signed_len(),
             Outgoing::AsconfAck { answer, .. } => padded(8 + answer.len()) + self.signed_len(),
             // With one stream. It has as many as there is room for.
-            Outgoing::ForwardTsn => FORWARD_TSN_HEADER_LEN + 4,
+            Outgoing::ForwardTsn => FORWARD_TSN_HEADER_LEN + SkippedStreams::entry_len(self.agreed.interleaves),
             Outgoing::Shutdown | Outgoing::Ecne { .. } | Outgoing::Cwr { .. } => 8,
         }
     }

@@ -37,20 +37,13 @@ impl AuthConfig {
             ChunkType::SHUTDOWN_COMPLETE,
             ChunkType::AUTH,
         ];
-        // Chunk types of RFC 9260 and RFC 3168, and the extensions of this stack.
-        let base = (0..=13).map(ChunkType).filter(|kind| !NEVER.contains(kind));
-        let extensions = [
-            ChunkType::NR_SACK,
-            ChunkType::ASCONF_ACK,
-            ChunkType::NEW_GAPS,
-            ChunkType::TIMESTAMP,
-            ChunkType::ASCONF,
-            ChunkType::FORWARD_TSN,
-        ];
+        // All that this stack has, so that none is left out.
+        let known = (0..=u8::MAX).map(ChunkType).filter(|kind| kind.is_known());
+        let chunks = known.filter(|kind| !NEVER.contains(kind)).map(|kind| kind.0);
         let digits: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
         AuthConfig {
             enabled: true,
-            chunks: base.chain(extensions).map(|kind| kind.0).collect(),
+            chunks: chunks.collect(),
             key: format!("hex:{digits}"),
             key_id: 0,
         }

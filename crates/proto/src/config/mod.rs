@@ -123,6 +123,18 @@ pub struct AssociationConfig {
         schemars(extend("default" = false))
     )]
     pub partial_reliability: bool,
+    /// Whether the association offers to send user messages in I-DATA chunks (RFC 8260): fragments of messages of different streams can then
+    /// be sent in turn, and a long message does not keep back those of other streams. If both ends offer it, it is used. The receiver must
+    /// expect that a message that is read in parts is followed by parts of messages of other streams.
+    #[cfg_attr(
+        feature = "config",
+        serde(skip_serializing_if = "is_false"),
+        schemars(extend("default" = false))
+    )]
+    pub interleaving: bool,
+    /// In which order messages of different streams are sent (RFC 8260 §3). With interleaving, the order is that of their fragments.
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "Scheduler::is_default"))]
+    pub scheduler: Scheduler,
     /// HB.Max.Burst: maximum number of heartbeats sent at once, 1 to 255.
     #[cfg_attr(feature = "config", schemars(range(min = 1, max = 255)))]
     pub hb_max_burst: u32,
@@ -263,6 +275,8 @@ impl Default for AssociationConfig {
             hb_alignment: Span::ZERO,
             black_hole_detection: false,
             partial_reliability: false,
+            interleaving: false,
+            scheduler: Scheduler::default(),
             hb_max_burst: 1,
             sack_delay: Span::from_millis(200),
             sack_frequency: 2,

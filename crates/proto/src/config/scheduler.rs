@@ -29,3 +29,11 @@ pub enum Scheduler {
     /// weight 0 counts as 1.
     WeightedFair,
 }
+
+impl Scheduler {
+    #[cfg(feature = "config")]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub(super) fn is_default(&self) -> bool {
+        *self == Scheduler::default()
+    }
+}

@@ -2,7 +2,7 @@
 //! at its address (RFC 9260 §5.1.3 [9260:5.1.3-2, 5.1.3-7]).
 //!
 //! ```text
-//! version 1 | key 1 | flags 1 | supports 1 | created 8 | life 4 | local addresses 4 | local tag 4 | peer tag 4 |
+//! version 1 | key 1 | flags 1 | supports 2 | created 8 | life 4 | local addresses 4 | local tag 4 | peer tag 4 |
 //! local initial TSN 4 | peer initial TSN 4 | peer a_rwnd 4 | outbound streams 2 | inbound streams 2 | local port 2 |
 //! peer port 2 | local tie tag 4 | peer tie tag 4 | peer addresses 1 | local address | peer addresses ... |
 //! if flagged: local random 32, peer key vector length 1, vector ... | HMAC-SHA256, truncated 16
@@ -21,7 +21,7 @@ use whimbrel_wire::{Tsn, crc32c};
 use crate::MAX_ADDRESSES;
 use crate::association::{AuthAgreement, KeyVector};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 /// [9260:5.1.3-1, 5.1.3-3] Half of the hash, the minimum that RFC 2104 §5 recommends, to keep the cookie small.
 const MAC_LEN: usize = 16;
 const FLAG_ECN: u8 = 1;
@@ -100,7 +100,7 @@ pub(crate) struct Cookie {
     /// Both endpoints support ECN.
     pub(crate) ecn: bool,
     /// Further extensions that both endpoints support, one bit each.
-    pub(crate) supports: u8,
+    pub(crate) supports: u16,
     /// Local address at which the INIT arrived.
     pub(crate) local: SocketAddr,
     /// The peer's addresses. The first one is the source address of the INIT.
@@ -205,7 +205,8 @@ impl Cookie {
     fn write(&self, generation: u8, out: &mut Vec<u8>) {
         let mut flags = if self.ecn { FLAG_ECN } else { 0 };
         flags |= if self.auth.is_some() { FLAG_AUTH } else { 0 };
-        out.extend_from_slice(&[VERSION, generation, flags, self.supports]);
+        out.extend_from_slice(&[VERSION, generation, flags]);
+        out.extend_from_slice(&self.supports.to_be_bytes());
         out.extend_from_slice(&self.created.as_nanos().to_be_bytes());
         let life = u32::try_from(self.life.as_nanos().div_ceil(1_000_000)).unwrap_or(u32::MAX);
         let (local_tsn, peer_tsn) = (self.local_initial_tsn.0, self.peer_initial_tsn.0);
@@ -246,7 +247,8 @@ impl Cookie {
     /// The inverse of `write`. Returns `None` if anything is missing, left over or out of range.
     fn parse(content: &[u8]) -> Option<Self> {
         let mut reader = Reader(content);
-        let [_version, _generation, flags, supports] = reader.take()?;
+        let [_version, _generation, flags] = reader.take()?;
+        let supports = u16::from_be_bytes(reader.take()?);
         if flags & !(FLAG_ECN | FLAG_AUTH) != 0 {
             return None;
         }
@@ -393,7 +395,7 @@ pub(super) mod tests {
             local_tie_tag: 0x1111_1111,
             peer_tie_tag: 0x2222_2222,
             ecn: true,
-            supports: 0x5a,
+            supports: 0x15a,
             local: "192.0.2.1:9899".parse().expect("an address"),
             peer_addrs: addresses(&["192.0.2.9:40000", "[2001:db8::9]:40000", "[fe80::1%3]:40000"]),
             auth: KeyVector::from_bytes(&[0x80, 2, 0, 5, 9, 0x80, 4, 0, 6, 0, 1])
@@ -415,7 +417,7 @@ pub(super) mod tests {
         key.seal(&cookie(), &mut out);
         assert_eq!(key.open(&out[8..]), Ok(cookie()));
         // Three addresses have 49 bytes, and the parameters of RFC 4895 have 44.
-        assert_eq!(out.len(), 8 + 173);
+        assert_eq!(out.len(), 8 + 174);
         assert_eq!(&out[..8], b"in front");
         let smallest = Cookie {
             peer_addrs: addresses(&["192.0.2.9:0"]),
@@ -424,7 +426,7 @@ pub(super) mod tests {
         };
         assert_eq!(
             sealed(&key, &smallest).len(),
-            87,
+            88,
             "the cookie is to be small (RFC 9260 §5.1.3)"
         );
     }

@@ -464,6 +464,20 @@ impl Endpoint {
             .unwrap_or(false)
     }
 
+    /// Sets the value that the stream scheduler uses for an outbound stream (RFC 8260 §4.3.3): its priority, 0 being the highest, or its
+    /// weight. Other schedulers ignore it. It applies from the next chunk on. Returns false if there is no such association or stream; before
+    /// the association is established, the configured number of streams counts.
+    pub fn set_stream_value(&mut self, id: AssocId, stream: u16, value: u16) -> bool {
+        let association = self.table.index(id).and_then(|index| self.table.at_mut(index));
+        association.is_some_and(|association| {
+            let exists = stream < association.outbound_streams();
+            if exists {
+                association.sending_mut().set_stream_value(stream, value);
+            }
+            exists
+        })
+    }
+
     /// Sets the node before the last one on the route to a path's address, or `None` if it is unknown. A driver with
     /// routing information calls this when a route changes. Path policies that prefer disjoint routes use it (Pongaliur
     /// 2005, Figure 4.7). The numbers only identify nodes; `u32::MAX` counts as unknown. Returns false if there is no such association or path.

@@ -1,10 +1,10 @@
 //! The components of a receiver that several of its procedures share.
 
 use whimbrel_control::Time;
-use whimbrel_wire::{Data, Ssn, Tsn};
+use whimbrel_wire::{Data, Tsn};
 
 use super::gap_cache::GapCache;
-use super::store::NONE;
+use super::store::{NONE, has_ssn};
 use crate::config::NEVER;
 
 /// What follows the chunk at the cumulative TSN.
@@ -22,12 +22,12 @@ pub(super) enum Tail {
     Skipped,
 }
 
-/// A message that has been delivered to the reader in part. There is at most one: its fragments end at the cumulative
-/// TSN.
+/// A message that has been delivered to the reader in part. Of DATA chunks there is at most one: its fragments end at the cumulative TSN. Of
+/// I-DATA chunks there is at most one for the ordered and one for the unordered messages of each stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Partial {
     pub(super) stream: u16,
-    pub(super) ssn: Ssn,
+    pub(super) number: u32,
     pub(super) ppid: u32,
     pub(super) unordered: bool,
     /// The rest of the message that has arrived since, or `NONE`.
@@ -36,14 +36,68 @@ pub(super) struct Partial {
     pub(super) delivered: u32,
     /// The end of the message has arrived.
     pub(super) ended: bool,
+    /// Of I-DATA chunks: complete messages of the stream and order, which the reader receives after this one. It could not distinguish
+    /// unordered ones from the rest of this one; ordered ones come after it because the sender gave up what was missing between.
+    pub(super) waiting: ReadyList,
 }
 
 impl Partial {
+    /// Whether a DATA chunk can be a fragment of the message.
     pub(super) fn is_of_one_message_with(&self, data: &Data<'_>) -> bool {
-        self.stream == data.stream
-            && self.unordered == data.unordered
+        self.is_of(data.stream, data.unordered)
             && self.ppid == data.ppid
-            && (data.unordered || self.ssn == data.ssn)
+            && (data.unordered || has_ssn(self.number, data.number))
+    }
+
+    pub(super) fn is_of(&self, stream: u16, unordered: bool) -> bool {
+        self.stream == stream && self.unordered == unordered
+    }
+}
+
+/// Bytes of the receive buffer for which one message may be read in parts, so that a peer cannot begin messages without end.
+const BUFFER_PER_PARTIAL: usize = 256;
+
+/// The messages that have been delivered in part. Without any it takes a pointer.
+#[derive(Debug, Default)]
+pub(super) struct Partials(Option<Box<PartialList>>);
+
+#[derive(Debug, Default)]
+struct PartialList(Vec<Partial>);
+
+impl Partials {
+    pub(super) fn all(&self) -> &[Partial] {
+        self.0.as_ref().map_or(&[], |list| &list.0)
+    }
+
+    pub(super) fn all_mut(&mut self) -> &mut [Partial] {
+        self.0.as_mut().map_or(&mut [], |list| &mut list.0)
+    }
+
+    /// Returns whether the buffer is too small for one more.
+    pub(super) fn is_full(&self, recv_buffer: u32) -> bool {
+        self.all().len() * BUFFER_PER_PARTIAL >= recv_buffer as usize
+    }
+
+    /// Adds a message. Returns its place.
+    pub(super) fn push(&mut self, partial: Partial) -> usize {
+        let list = &mut self.0.get_or_insert_default().0;
+        list.push(partial);
+        list.len() - 1
+    }
+
+    /// Removes a message. The others keep their order: the reader receives parts of them in turn.
+    pub(super) fn remove(&mut self, place: usize) -> Option<Partial> {
+        let list = &mut self.0.as_mut()?.0;
+        (place < list.len()).then(|| list.remove(place))
+    }
+
+    pub(super) fn release_spare(&mut self) {
+        self.0.take_if(|list| list.0.is_empty());
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let list = |list: &PartialList| size_of::<PartialList>() + list.0.capacity() * size_of::<Partial>();
+        self.0.as_deref().map_or(0, list)
     }
 }
 

@@ -1,14 +1,16 @@
-//! The data receiver: accepts DATA chunks, delivers messages, and reports what has arrived (RFC 9260 §6.2, §6.5-6.7,
+//! The data receiver: accepts DATA and I-DATA chunks, delivers messages, and reports what has arrived (RFC 9260 §6.2, §6.5-6.7,
 //! §6.9).
 //!
 //! The receiver checks a chunk against its neighbours in TSN order, admits it if the window allows ([`window`]), copies
-//! it once into a recycled buffer ([`store`]) and joins it to its run of fragments ([`reassembly`]). A complete message
+//! it once into a recycled buffer ([`store`]) and joins it to its run of fragments ([`reassembly`]). I-DATA chunks find their neighbours by
+//! the number of the fragment ([`assembly`]). A complete message
 //! is put in the list for the reader, or waits for an earlier message of its stream ([`streams`]). Only TSNs above a
 //! gap are entered in the TSN map ([`tsn_map`]); a chunk that arrives in order does not touch the map.
 //!
 //! [`ReceiverConfig`] bounds the memory that a peer can use: `memory_limit` and one chunk, a TSN map of at most
 //! `max_tsn_window` entries, and 8 bytes for each inbound stream used.
 
+mod assembly;
 mod components;
 mod gap_cache;
 mod new_gaps;
@@ -25,10 +27,11 @@ use std::sync::Arc;
 use whimbrel_control::Span;
 use whimbrel_wire::{Data, Tsn};
 
-use components::{Neighbour, Partial, ReadyList, SackState, Tail, Window};
+use assembly::{Assemblies, Key};
+use components::{Neighbour, Partials, ReadyList, SackState, Tail, Window};
 use new_gaps::NewGapsState;
 use store::Store;
-use streams::Streams;
+use streams::{Streams, ahead, is_before};
 use tsn_map::{Slot, TsnMap};
 
 pub(crate) use new_gaps::NewGapsHeader;
@@ -73,8 +76,10 @@ pub(crate) struct ReceiverConfig {
     pub(crate) takes_back: bool,
     /// SACKs report only new changes above a gap (Ye 2004, 6.6).
     pub(crate) new_gaps_only: bool,
-    /// The sender may give up messages (RFC 3758), so that stream sequence numbers are left out.
+    /// The sender may give up messages (RFC 3758), so that numbers of messages are left out.
     pub(crate) gives_up: bool,
+    /// Data comes in I-DATA chunks (RFC 8260). Then `takes_back` is false.
+    pub(crate) interleaves: bool,
     /// The largest distance of an accepted TSN from the cumulative TSN. A TSN more than 65535 above the cumulative TSN is reported
     /// only after the gap is filled.
     pub(crate) max_tsn_window: u32,
@@ -113,6 +118,7 @@ impl ReceiverConfig {
             takes_back: true,
             new_gaps_only: false,
             gives_up: false,
+            interleaves: false,
             max_tsn_window,
             max_gap_blocks: u16::MAX,
             max_duplicates: 64,
@@ -186,7 +192,9 @@ pub(crate) struct Receiver {
     store: Store,
     streams: Streams,
     ready: ReadyList,
-    partial: Option<Partial>,
+    partials: Partials,
+    /// Present only with I-DATA.
+    assemblies: Option<Box<Assemblies>>,
     window: Window,
     sack: SackState,
     /// Present only if SACKs report only new changes.
@@ -207,7 +215,8 @@ impl Receiver {
             store: Store::new(config.memory_limit as usize),
             streams: Streams::default(),
             ready: ReadyList::default(),
-            partial: None,
+            partials: Partials::default(),
+            assemblies: config.interleaves.then(Box::default),
             window: Window::new(config.recv_buffer, cumulative),
             sack: SackState::new(),
             new_gaps: config.new_gaps_only.then(Box::default),
@@ -219,6 +228,14 @@ impl Receiver {
     /// Processes a DATA chunk. The caller calls [`Receiver::on_packet_end`] after the last chunk of the packet.
     pub(crate) fn on_data(&mut self, data: &Data<'_>) -> DataOutcome {
         let tsn = data.tsn;
+        // RFC 8260 §2.2.3
+        if data.number.is_mid() != self.config.interleaves {
+            return DataOutcome::ProtocolViolation(if self.config.interleaves {
+                "DATA instead of I-DATA"
+            } else {
+                "I-DATA was not negotiated"
+            });
+        }
         // RFC 9260 §6.2 [9260:6.2-31]
         if data.payload.is_empty() {
             return DataOutcome::NoUserData(tsn);
@@ -235,6 +252,9 @@ impl Receiver {
             self.sack.packet.dropped = true;
             return DataOutcome::OutOfWindow;
         }
+        if let Some(key) = Key::of(data) {
+            return self.on_i_data(data, key);
+        }
         let (before, after) = (self.before(tsn), self.after(tsn));
         if before == Neighbour::Skipped && !data.begin {
             return self.discard_rest(data);
@@ -249,16 +269,66 @@ impl Receiver {
         if self.is_too_long(data, before, after) {
             return DataOutcome::TooLong;
         }
-        if !self.admit(tsn, data.payload.len()) {
-            // RFC 9260 §6.2 [9260:6.2-5]: a chunk that is dropped does not count as received.
-            self.stats.no_buffer += 1;
-            self.sack.packet.dropped = true;
+        if !self.has_room_for(data) {
             return DataOutcome::NoBuffer;
         }
-        self.sack.packet.new = true;
         // The admission may have dropped the chunk after this one.
         let after = self.after(tsn);
         self.accept(data, before, after)
+    }
+
+    /// Processes an I-DATA chunk whose TSN is missing (RFC 8260 §2.2.3).
+    fn on_i_data(&mut self, data: &Data<'_>, key: Key) -> DataOutcome {
+        if data.stream >= self.config.inbound_streams {
+            return self.discard_invalid(data);
+        }
+        let is_old = if data.unordered {
+            self.assemblies.as_ref().is_some_and(|known| known.is_given_up(key))
+        } else {
+            is_before(data.number, ahead(data.number, self.streams.expected(data.stream)))
+        };
+        if is_old {
+            if !self.config.gives_up {
+                return DataOutcome::ProtocolViolation("message identifier used twice");
+            }
+            // The rest of a message that the sender has given up is acknowledged and not kept.
+            self.sack.packet.new = true;
+            self.mark_received(data.tsn, Slot::of(data, store::NONE));
+            return DataOutcome::New;
+        }
+        let known = self.assemblies.get_or_insert_default();
+        let (before, after) = match known.neighbours(key, data, &self.store) {
+            Ok(neighbours) => neighbours,
+            Err(violation) => return DataOutcome::ProtocolViolation(violation),
+        };
+        if self.is_too_long(data, before, after) {
+            return DataOutcome::TooLong;
+        }
+        if !self.has_room_for(data) {
+            // Nothing that the reader could take would make room.
+            let is_stuck = data.tsn == self.cumulative.next() && !self.has_message();
+            return if is_stuck && self.partials.is_full(self.config.recv_buffer) {
+                DataOutcome::ProtocolViolation("more long messages at once than the receive buffer allows")
+            } else {
+                DataOutcome::NoBuffer
+            };
+        }
+        if data.unordered
+            && let Some(known) = &mut self.assemblies
+        {
+            known.on_unordered(key);
+        }
+        self.accept(data, before, after)
+    }
+
+    /// Admits a chunk, or counts it as dropped.
+    fn has_room_for(&mut self, data: &Data<'_>) -> bool {
+        let is_admitted = self.admit(data.tsn, data.payload.len());
+        // RFC 9260 §6.2 [9260:6.2-5]: a chunk that is dropped does not count as received.
+        self.stats.no_buffer += u64::from(!is_admitted);
+        self.sack.packet.dropped |= !is_admitted;
+        self.sack.packet.new |= is_admitted;
+        is_admitted
     }
 
     fn duplicate(&mut self, tsn: Tsn) -> DataOutcome {
@@ -280,7 +350,7 @@ impl Receiver {
     fn discard_invalid(&mut self, data: &Data<'_>) -> DataOutcome {
         self.stats.invalid_streams += 1;
         self.sack.packet.new = true;
-        self.mark_received(data.tsn, Slot::new(store::NONE, data.begin, data.end));
+        self.mark_received(data.tsn, Slot::of(data, store::NONE));
         DataOutcome::InvalidStream
     }
 
@@ -347,8 +417,9 @@ impl Receiver {
             Neighbour::Missing | Neighbour::Boundary | Neighbour::Skipped => true,
             Neighbour::Held(fragment) => valid_stream && self.store.get(fragment).is_of_one_message_with(data),
             Neighbour::Delivered => self
-                .partial
-                .as_ref()
+                .partials
+                .all()
+                .first()
                 .is_some_and(|partial| partial.is_of_one_message_with(data)),
             Neighbour::Discarded => !valid_stream,
         };
@@ -378,6 +449,10 @@ impl Receiver {
     pub(crate) fn release_memory(&mut self) {
         self.store.release_pool();
         self.streams.release_spare();
+        if let Some(assemblies) = &mut self.assemblies {
+            assemblies.release_spare();
+        }
+        self.partials.release_spare();
         if !self.has_gap() {
             self.map = TsnMap::default();
             self.sack.lists = self.sack.lists.take().filter(|lists| !lists.duplicates.is_empty());
@@ -401,7 +476,15 @@ impl Receiver {
             1 => size_of::<ReceiverConfig>(),
             _ => 0,
         };
-        config + new_gaps + self.map.heap_bytes() + self.store.heap_bytes() + self.streams.heap_bytes() + lists
+        let assemblies = self.assemblies.as_ref().map_or(0, |assemblies| assemblies.heap_bytes());
+        let messages = assemblies + self.partials.heap_bytes();
+        config
+            + new_gaps
+            + messages
+            + self.map.heap_bytes()
+            + self.store.heap_bytes()
+            + self.streams.heap_bytes()
+            + lists
     }
 }
 

@@ -2,13 +2,14 @@
 //!
 //! Fragments of one message with consecutive TSNs form a *run*. A run is linked from head to tail, and each end stores
 //! the other end. A new fragment joins the runs on both sides in constant time, whatever their length. A run that has a
-//! beginning and an end is a complete message.
+//! beginning and an end is a complete message. Of I-DATA chunks, those with consecutive fragment numbers form a run ([`assembly`](super::assembly)).
 
-use whimbrel_wire::{Data, Payload, Ssn, Tsn};
+use whimbrel_wire::{Data, MessageNumber, Payload, Ssn, Tsn};
 
-use super::components::{Neighbour, Partial, Tail};
-use super::skip::HALF;
+use super::assembly::Key;
+use super::components::{Neighbour, Partial, ReadyList, Tail};
 use super::store::{NONE, Stage};
+use super::streams::ahead;
 use super::tsn_map::Slot;
 use super::{DataOutcome, Receiver};
 use crate::Received;
@@ -18,7 +19,15 @@ impl Receiver {
     ///
     /// RFC 9260 §6.9 [9260:6.9-1, 6.9-14, 6-11]
     pub(super) fn accept(&mut self, data: &Data<'_>, before: Neighbour, after: Neighbour) -> DataOutcome {
-        let fragment = self.store.insert(data);
+        let number = match data.number {
+            MessageNumber::Mid(mid) => mid.0,
+            MessageNumber::Ssn(_) if data.unordered => 0,
+            MessageNumber::Ssn(_) => {
+                let expected = self.streams.expected(data.stream);
+                expected.wrapping_add(ahead(data.number, expected))
+            }
+        };
+        let fragment = self.store.insert(data, number);
         self.count_accepted(data.tsn, data.payload.len());
         let (mut head, mut tail, mut run) = (fragment, fragment, data.payload.len() as u32);
         match before {
@@ -29,8 +38,8 @@ impl Receiver {
             }
             Neighbour::Delivered => {
                 // The rest of a partly delivered message begins with this fragment.
-                self.store.get_mut(fragment).begin = true;
-                if let Some(partial) = &mut self.partial {
+                self.store.get_mut(fragment).set_begin();
+                if let Some(partial) = self.partial_of(data.stream, data.unordered) {
                     partial.head = fragment;
                 }
             }
@@ -46,11 +55,30 @@ impl Receiver {
             self.store.get_mut(tail).other = head;
         }
         self.store.get_mut(head).run = run;
-        self.mark_received(data.tsn, Slot::new(fragment, data.begin, data.end));
-        if self.store.get(head).begin && self.store.get(tail).end {
-            return self.complete(head);
+        self.mark_received(data.tsn, Slot::of(data, fragment));
+        let is_complete = self.store.get(head).begin() && self.store.get(tail).end();
+        if let Some(assemblies) = &mut self.assemblies
+            && let Some(key) = Key::of(data).filter(|_| !(data.begin && data.end))
+        {
+            if is_complete {
+                assemblies.remove(key);
+            } else {
+                assemblies.join(key, data.fsn, head);
+            }
         }
-        DataOutcome::New
+        if is_complete {
+            self.complete(head)
+        } else {
+            DataOutcome::New
+        }
+    }
+
+    /// Returns the message of a stream and order that has been delivered in part.
+    fn partial_of(&mut self, stream: u16, unordered: bool) -> Option<&mut Partial> {
+        self.partials
+            .all_mut()
+            .iter_mut()
+            .find(|partial| partial.is_of(stream, unordered))
     }
 
     /// Whether the message of `data` is longer than allowed, as far as it has arrived. The neighbouring runs give its smallest
@@ -70,7 +98,11 @@ impl Receiver {
         if let Neighbour::Held(following) = after {
             len += u64::from(self.store.get(following).run);
         }
-        if let Some(partial) = &self.partial
+        if let Some(partial) = self
+            .partials
+            .all()
+            .iter()
+            .find(|partial| partial.is_of(data.stream, data.unordered))
             && !partial.ended
             && (matches!(before, Neighbour::Delivered) || head_before != NONE && head_before == partial.head)
         {
@@ -143,12 +175,12 @@ impl Receiver {
         if let Neighbour::Held(rest) = self.after(data.tsn) {
             self.drop_run(rest);
         }
-        self.mark_received(data.tsn, Slot::new(NONE, data.begin, data.end));
+        self.mark_received(data.tsn, Slot::of(data, NONE));
         match self.tail {
             Tail::Discarded => self.tail = Tail::Skipped,
             Tail::Held(tail) => {
                 let head = self.store.get(tail).other;
-                if !self.store.get(head).begin {
+                if !self.store.get(head).begin() {
                     self.drop_run(head);
                     self.tail = Tail::Skipped;
                 }
@@ -163,33 +195,36 @@ impl Receiver {
     ///
     /// RFC 9260 §6.6 [9260:6.6-1, 6.6-2, 6.6-3, 3.3.1-2, 3.3.1-3]
     fn complete(&mut self, head: u32) -> DataOutcome {
-        if let Some(partial) = &mut self.partial
-            && partial.head == head
-        {
+        if let Some(partial) = self.partials.all_mut().iter_mut().find(|partial| partial.head == head) {
             partial.ended = true;
             return DataOutcome::New;
         }
         let message = self.store.get(head);
-        if message.unordered {
+        if message.unordered() {
             self.make_ready(head);
             return DataOutcome::New;
         }
-        let (number, ssn, tsn) = (message.stream, message.ssn, Tsn(message.tsn));
-        let stream = self.streams.get_mut(number);
-        if stream.expected == ssn {
+        let (stream, number, tsn) = (message.stream, message.number, Tsn(message.tsn));
+        let known = self.streams.get_mut(stream);
+        if known.expected == number {
             if self
-                .partial
-                .is_some_and(|partial| !partial.unordered && partial.stream == number && partial.ssn == ssn)
+                .partials
+                .all()
+                .iter()
+                .any(|partial| partial.is_of(stream, false) && partial.number == number)
             {
                 return DataOutcome::ProtocolViolation("stream sequence number used twice");
             }
-            stream.expected = ssn.next();
-            let has_parked = stream.has_parked();
+            known.expected = number.wrapping_add(1);
+            let has_parked = known.has_parked();
             self.make_ready(head);
             if has_parked {
-                self.make_parked_ready(number);
+                self.make_parked_ready(stream);
             }
-        } else if self.streams.park(number, ssn, head, self.missing_before(tsn, number)) {
+        } else if self
+            .streams
+            .park(stream, number, head, self.missing_before(tsn, stream))
+        {
             self.store.get_mut(head).stage = Stage::Parked;
         } else {
             return DataOutcome::ProtocolViolation("stream sequence number used twice");
@@ -200,16 +235,20 @@ impl Receiver {
     /// Returns the largest number of messages of a stream before a chunk that can be incomplete: each of them lacks at least one
     /// chunk, or the reader lacks the rest of it.
     fn missing_before(&self, tsn: Tsn, stream: u16) -> u32 {
-        let is_partial = |partial: &Partial| !partial.unordered && partial.stream == stream;
+        // RFC 8260 §2.2.3: the receiver assumes nothing about TSNs.
+        if self.config.interleaves {
+            return i32::MAX as u32;
+        }
+        let is_partial = |partial: &Partial| partial.is_of(stream, false);
         let chunks = if tsn.is_after(self.cumulative) {
             tsn.distance(self.cumulative) - 1
         } else {
             0
         };
-        let missing = chunks + u32::from(self.partial.as_ref().is_some_and(is_partial));
+        let missing = chunks + u32::from(self.partials.all().iter().any(is_partial));
         // Messages that were given up may have no TSN, and their FORWARD TSN may not have arrived.
         if self.config.gives_up {
-            missing.max(HALF.into())
+            missing.max(1 << 15)
         } else {
             missing
         }
@@ -225,16 +264,43 @@ impl Receiver {
         let message = self.store.get_mut(head);
         message.stage = Stage::Ready;
         message.other = NONE;
-        match self.ready.tail {
-            NONE => self.ready.head = head,
-            last => self.store.get_mut(last).other = head,
+        let (stream, unordered) = (message.stream, message.unordered());
+        let list = if self.config.interleaves && !self.partials.all().is_empty() {
+            let partial = self
+                .partials
+                .all_mut()
+                .iter_mut()
+                .find(|partial| partial.is_of(stream, unordered));
+            partial.map_or(&mut self.ready, |partial| &mut partial.waiting)
+        } else {
+            &mut self.ready
+        };
+        let last = core::mem::replace(&mut list.tail, head);
+        if last == NONE {
+            list.head = head;
+        } else {
+            self.store.get_mut(last).other = head;
         }
-        self.ready.tail = head;
+    }
+
+    /// Removes a message that has been delivered in part: the reader gets no more of it.
+    fn end_partial(&mut self, place: usize) {
+        let Some(partial) = self.partials.remove(place) else {
+            return;
+        };
+        if partial.waiting.head == NONE {
+            return;
+        }
+        match self.ready.tail {
+            NONE => self.ready.head = partial.waiting.head,
+            last => self.store.get_mut(last).other = partial.waiting.head,
+        }
+        self.ready.tail = partial.waiting.tail;
     }
 
     /// Whether [`Receiver::recv`] would return something.
     pub(crate) fn has_message(&self) -> bool {
-        self.next_ready().is_some() || self.partial_has_more() || self.may_begin_partial()
+        self.next_ready().is_some() || self.partial_with_more().is_some() || self.next_partial().is_some()
     }
 
     /// Delivers the next message to the reader: calls `part` for each piece of it, in order.
@@ -243,8 +309,14 @@ impl Receiver {
     /// is false until the last part). Other messages may come between its parts. If the message is unordered, no
     /// unordered message of the same stream does.
     pub(crate) fn recv(&mut self, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
-        if self.partial_has_more() {
-            return self.recv_partial(part);
+        // I-DATA: a long message does not keep back the others.
+        let first = if self.config.interleaves {
+            None
+        } else {
+            self.partial_with_more()
+        };
+        if let Some(place) = first {
+            return self.recv_partial(place, part);
         }
         if let Some(head) = self.next_ready() {
             self.ready.head = self.store.get(head).other;
@@ -253,91 +325,135 @@ impl Receiver {
             }
             return Some(self.hand_over(head, part));
         }
-        if self.may_begin_partial() {
-            return self.begin_partial(part);
+        if let Some(place) = self.partial_with_more() {
+            return self.recv_partial(place, part);
+        }
+        if let Some(head) = self.next_partial() {
+            return self.begin_partial(head, part);
         }
         None
     }
 
     /// Gives up incomplete messages, as no more data arrives.
     pub(crate) fn give_up_incomplete(&mut self) {
-        self.partial = self.partial.filter(|partial| partial.ended);
+        self.end_partials(|partial| !partial.ended);
         self.tail = Tail::Boundary;
+    }
+
+    /// Ends the messages delivered in part for which `ends` holds.
+    pub(super) fn end_partials(&mut self, ends: impl Fn(&Partial) -> bool) {
+        while let Some(place) = self.partials.all().iter().position(&ends) {
+            self.end_partial(place);
+        }
     }
 
     fn next_ready(&self) -> Option<u32> {
         if self.ready.head == NONE {
             return None;
         }
-        if let Some(partial) = &self.partial
+        if let Some(partial) = self.partials.all().first()
             && partial.unordered
+            && !self.config.interleaves
         {
             // The reader could not distinguish this message from the rest of the other one.
             let message = self.store.get(self.ready.head);
-            if message.unordered && message.stream == partial.stream {
+            if message.unordered() && message.stream == partial.stream {
                 return None;
             }
         }
         Some(self.ready.head)
     }
 
-    fn partial_has_more(&self) -> bool {
-        self.partial.is_some_and(|partial| partial.head != NONE)
+    fn partial_with_more(&self) -> Option<usize> {
+        self.partials.all().iter().position(|partial| partial.head != NONE)
     }
 
-    /// Whether the buffer has less than one MTU left, and holds the beginning of the next message of a stream without
-    /// its end.
-    fn may_begin_partial(&self) -> bool {
-        let Tail::Held(tail) = self.tail else { return false };
-        if self.partial.is_some() || self.space_left() >= usize::from(self.config.mtu) {
-            return false;
+    /// If the buffer has little space left: returns the beginning of a message that is the next one of its stream, and that lacks its
+    /// end.
+    fn next_partial(&self) -> Option<u32> {
+        let Some(assemblies) = &self.assemblies else {
+            let Tail::Held(tail) = self.tail else { return None };
+            let message = self.store.get(tail);
+            let is_next = message.unordered() || self.streams.expected(message.stream) == message.number;
+            let may_begin = is_next && self.partials.all().is_empty() && self.is_nearly_full();
+            return may_begin.then_some(message.other);
+        };
+        if !self.is_nearly_full() || self.partials.is_full(self.config.recv_buffer) {
+            return None;
         }
-        let message = self.store.get(tail);
-        message.unordered || self.streams.expected(message.stream) == message.ssn
+        // Not above a gap: an earlier unordered message of the stream may arrive, and would have to wait for the end of this one.
+        let may_begin = |key: Key, head: u32| {
+            let is_next = key.unordered || self.streams.expected(key.stream) == key.mid;
+            let is_above_gap = Tsn(self.store.get(head).tsn).is_after(self.cumulative);
+            let is_of = |partial: &Partial| partial.is_of(key.stream, key.unordered);
+            is_next && !is_above_gap && !self.partials.all().iter().any(is_of)
+        };
+        assemblies.first_begun(may_begin)
     }
 
-    fn begin_partial(&mut self, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
-        let Tail::Held(tail) = self.tail else { return None };
-        let head = self.store.get(tail).other;
+    /// Whether a message is to be read in parts. Of I-DATA chunks, messages of streams that the sender neglects stay incomplete for long: they
+    /// do not take more than half of the buffer from the others.
+    fn is_nearly_full(&self) -> bool {
+        let mtu = usize::from(self.config.mtu);
+        let least = if self.config.interleaves {
+            mtu.max(self.config.recv_buffer as usize / 2)
+        } else {
+            mtu
+        };
+        self.space_left() < least
+    }
+
+    fn begin_partial(&mut self, head: u32, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
         let message = self.store.get(head);
-        self.partial = Some(Partial {
+        let place = self.partials.push(Partial {
             stream: message.stream,
-            ssn: message.ssn,
+            number: message.number,
             ppid: message.ppid,
-            unordered: message.unordered,
+            unordered: message.unordered(),
             head,
             delivered: 0,
             ended: false,
+            waiting: ReadyList::default(),
         });
-        let first = self.recv_partial(part)?;
+        let first = self.recv_partial(place, part)?;
         Some(Received { begin: true, ..first })
     }
 
-    fn recv_partial(&mut self, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
-        let partial = self.partial.as_mut()?;
+    fn recv_partial(&mut self, place: usize, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
+        let partial = self.partials.all_mut().get_mut(place)?;
         let head = core::mem::replace(&mut partial.head, NONE);
         let Partial {
             ended,
             stream,
-            ssn,
+            number,
             unordered,
+            ppid,
             ..
         } = *partial;
-        if !ended {
-            self.tail = Tail::Delivered;
-        } else {
-            self.partial = None;
+        if ended {
+            self.end_partial(place);
             // Unless the sender has given up the messages up to a later one.
-            if !unordered && self.streams.expected(stream) == ssn {
-                self.streams.get_mut(stream).expected = ssn.next();
+            if !unordered && self.streams.expected(stream) == number {
+                self.streams.get_mut(stream).expected = number.wrapping_add(1);
             }
+        } else if let Some(assemblies) = &mut self.assemblies {
+            assemblies.deliver(Key {
+                stream,
+                unordered,
+                mid: number,
+            });
+        } else {
+            self.tail = Tail::Delivered;
         }
         let received = Received {
             begin: false,
+            ppid,
             ..self.hand_over(head, part)
         };
-        if let Some(partial) = &mut self.partial {
+        if !ended && let Some(mut partial) = self.partials.remove(place) {
+            // The next part comes from another message, if there is one.
             partial.delivered = partial.delivered.saturating_add(received.len as u32);
+            self.partials.push(partial);
         }
         if ended && !unordered {
             self.make_parked_ready(stream);
@@ -350,9 +466,9 @@ impl Receiver {
         let first = self.store.get(head);
         let mut received = Received {
             stream: first.stream,
-            ssn: if first.unordered { Ssn(0) } else { first.ssn },
+            ssn: Ssn(if first.unordered() { 0 } else { first.number as u16 }),
             ppid: first.ppid,
-            unordered: first.unordered,
+            unordered: first.unordered(),
             len: 0,
             begin: true,
             end: false,
@@ -364,7 +480,7 @@ impl Receiver {
             let fragment = self.store.get(index);
             part(fragment.payload());
             received.len += fragment.len();
-            received.end = fragment.end;
+            received.end = fragment.end();
             let (tsn, next) = (Tsn(fragment.tsn), fragment.next);
             if tsn.is_after(self.cumulative) {
                 self.map.forget_fragment(tsn);

@@ -1,17 +1,16 @@
-//! Data that the sender gives up (RFC 3758 §3.6).
+//! Data that the sender gives up (RFC 3758 §3.6, RFC 8260 §2.3.1).
 //!
 //! FORWARD TSN names a TSN up to which nothing is sent again. Messages that lack one of these TSNs are dropped, whatever of them has arrived.
-//! Messages that waited for them in their streams are delivered.
+//! Messages that waited for them in their streams are delivered. I-FORWARD-TSN also names the messages that are dropped.
 
-use whimbrel_wire::{ForwardTsn, Ssn, Tsn};
+use whimbrel_wire::{ForwardTsn, MessageNumber, Skipped, Tsn};
 
 use super::Receiver;
+use super::assembly::Key;
 use super::components::{Neighbour, Tail};
 use super::store::{NONE, Stage};
+use super::streams::{ahead, is_before};
 use super::tsn_map::Slot;
-
-/// The largest distance between stream sequence numbers of which one is later (RFC 9260 §1.6).
-pub(super) const HALF: u16 = 1 << 15;
 
 impl Receiver {
     /// Processes a FORWARD TSN chunk. The caller calls [`Receiver::on_packet_end`] after the last chunk of the packet, as after DATA (RFC
@@ -28,6 +27,11 @@ impl Receiver {
             return false;
         }
         self.sack.packet.new = true;
+        if self.config.interleaves {
+            self.move_to(last);
+            self.skip_all(forward);
+            return true;
+        }
         self.drop_incomplete(last);
         // What follows, unless it begins a message, belongs to one whose beginning is given up.
         if self.has_gap()
@@ -37,12 +41,38 @@ impl Receiver {
             self.drop_run(rest);
         }
         self.move_to(last);
-        for (stream, ssn) in forward.skipped.iter() {
-            if stream < self.config.inbound_streams {
-                self.skip_messages(stream, ssn);
+        self.skip_all(forward);
+        true
+    }
+
+    fn skip_all(&mut self, forward: &ForwardTsn<'_>) {
+        for entry in forward.skipped.iter() {
+            if entry.stream < self.config.inbound_streams {
+                self.drop_i_data(entry);
+                if !entry.unordered {
+                    self.skip_messages(entry);
+                }
             }
         }
-        true
+    }
+
+    /// Drops what has arrived of the messages of I-DATA chunks that an entry names.
+    fn drop_i_data(&mut self, entry: Skipped) {
+        let MessageNumber::Mid(mid) = entry.number else { return };
+        let last = Key {
+            stream: entry.stream,
+            unordered: entry.unordered,
+            mid: mid.0,
+        };
+        let mut dropped = Vec::new();
+        if let Some(assemblies) = &mut self.assemblies {
+            assemblies.skip(last, |head| dropped.push(head));
+        }
+        dropped.into_iter().for_each(|head| self.drop_run(head));
+        self.end_partials(|partial| {
+            let is_up_to = !is_before(entry.number, mid.0.wrapping_sub(partial.number));
+            !partial.ended && partial.is_of(entry.stream, entry.unordered) && is_up_to
+        });
     }
 
     /// Drops the runs that belong to messages without one of the TSNs up to `last`.
@@ -51,7 +81,7 @@ impl Receiver {
             let head = self.store.get(tail).other;
             self.drop_run(head);
         }
-        self.partial.take_if(|partial| !partial.ended);
+        self.end_partials(|partial| !partial.ended);
         let end = last.next();
         let mut tsn = self.cumulative.next();
         while self.has_gap() && tsn != end && !tsn.is_after(self.highest) {
@@ -72,7 +102,7 @@ impl Receiver {
             }
             let head = self.store.get(slot);
             // The rest of a message that begins here and has arrived up to `last` may follow.
-            let may_end = head.begin && !end.is_after(run_end);
+            let may_end = head.begin() && !end.is_after(run_end);
             if head.stage == Stage::Assembling && !may_end {
                 self.drop_run(slot);
             }
@@ -137,6 +167,9 @@ impl Receiver {
 
     /// Sets what follows the cumulative TSN, whose slot is this one if it was received. The rest of a message without a beginning is dropped.
     fn settle_tail(&mut self, slot: Option<Slot>) {
+        if self.config.interleaves {
+            return;
+        }
         self.tail = match slot {
             Some(slot) if slot.end() => Tail::Boundary,
             Some(slot) if slot.fragment() != NONE => Tail::Held(slot.fragment()),
@@ -144,7 +177,7 @@ impl Receiver {
         };
         if let Tail::Held(tail) = self.tail {
             let head = self.store.get(tail).other;
-            if !self.store.get(head).begin {
+            if !self.store.get(head).begin() {
                 self.drop_run(head);
                 self.tail = Tail::Skipped;
             }
@@ -152,16 +185,19 @@ impl Receiver {
     }
 
     /// The sender gives up the ordered messages of a stream up to this one. Those that have arrived are delivered.
-    fn skip_messages(&mut self, stream: u16, last: Ssn) {
+    fn skip_messages(&mut self, entry: Skipped) {
+        let stream = entry.stream;
         let expected = self.streams.expected(stream);
-        if last.distance(expected) >= HALF {
+        let ahead = ahead(entry.number, expected);
+        if is_before(entry.number, ahead) {
             // An earlier FORWARD TSN has skipped them.
             return;
         }
+        let last = expected.wrapping_add(ahead);
         while let Some(head) = self.streams.take_up_to(stream, last) {
             self.make_ready(head);
         }
-        self.streams.get_mut(stream).expected = last.next();
+        self.streams.get_mut(stream).expected = last.wrapping_add(1);
         self.make_parked_ready(stream);
     }
 }

@@ -3,7 +3,7 @@
 //! An index identifies a fragment. A released fragment keeps its buffer and is put in the free list of its size class,
 //! so that no packet allocates memory in steady state.
 
-use whimbrel_wire::{Data, Payload, Ssn};
+use whimbrel_wire::{Data, MessageNumber, Payload};
 
 /// No fragment. Leaves two bits of a `u32` free for the flags of a slot in the TSN map.
 pub(super) const NONE: u32 = u32::MAX >> 2;
@@ -26,14 +26,35 @@ pub(super) enum Stage {
     Ready,
 }
 
-/// A DATA chunk in memory.
+/// The bits of a fragment, packed so that a fragment has 48 bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flags(u8);
+
+impl Flags {
+    const BEGIN: u8 = 1;
+    const END: u8 = 2;
+    const UNORDERED: u8 = 4;
+
+    fn of(data: &Data<'_>) -> Self {
+        Flags(
+            (u8::from(data.begin) * Self::BEGIN)
+                | (u8::from(data.end) * Self::END)
+                | (u8::from(data.unordered) * Self::UNORDERED),
+        )
+    }
+}
+
+/// A DATA or I-DATA chunk in memory.
 #[derive(Debug)]
 pub(super) struct Fragment {
     /// The buffer has the size of its class, at least `len` bytes. It is empty if the payload is `len` zero bytes.
     buffer: Box<[u8]>,
     len: u32,
     pub(super) tsn: u32,
+    /// Of I-DATA chunks, only the first one of a message has it.
     pub(super) ppid: u32,
+    /// The number of its message: in the numbering of [`Streams`](super::streams::Streams) if it is ordered.
+    pub(super) number: u32,
     /// The next fragment of the same message; in a free list, the next free fragment.
     pub(super) next: u32,
     /// At the two ends of a run of fragments: the other end. At the head of a ready message: the next ready message.
@@ -41,14 +62,28 @@ pub(super) struct Fragment {
     /// At the head of a run: payload bytes of the run.
     pub(super) run: u32,
     pub(super) stream: u16,
-    pub(super) ssn: Ssn,
-    pub(super) begin: bool,
-    pub(super) end: bool,
-    pub(super) unordered: bool,
+    flags: Flags,
     pub(super) stage: Stage,
 }
 
 impl Fragment {
+    pub(super) fn begin(&self) -> bool {
+        self.flags.0 & Flags::BEGIN != 0
+    }
+
+    pub(super) fn end(&self) -> bool {
+        self.flags.0 & Flags::END != 0
+    }
+
+    pub(super) fn unordered(&self) -> bool {
+        self.flags.0 & Flags::UNORDERED != 0
+    }
+
+    /// What comes before it has been delivered: what is left of its message begins here.
+    pub(super) fn set_begin(&mut self) {
+        self.flags.0 |= Flags::BEGIN;
+    }
+
     pub(super) fn len(&self) -> usize {
         self.len as usize
     }
@@ -61,13 +96,18 @@ impl Fragment {
         }
     }
 
-    /// Whether both can be fragments of one message (RFC 9260 §6.9). The SSN has no meaning if unordered (§3.3.1).
+    /// Whether both can be fragments of one message of DATA chunks (RFC 9260 §6.9). The SSN has no meaning if unordered (§3.3.1).
     pub(super) fn is_of_one_message_with(&self, data: &Data<'_>) -> bool {
         self.stream == data.stream
-            && self.unordered == data.unordered
+            && self.unordered() == data.unordered
             && self.ppid == data.ppid
-            && (data.unordered || self.ssn == data.ssn)
+            && (data.unordered || has_ssn(self.number, data.number))
     }
+}
+
+/// Whether the stream sequence number of a message with this full number is that of a chunk.
+pub(super) fn has_ssn(full: u32, number: MessageNumber) -> bool {
+    matches!(number, MessageNumber::Ssn(ssn) if ssn.0 == full as u16)
 }
 
 /// All fragments held, and the buffers kept for future ones.
@@ -125,7 +165,7 @@ impl Store {
     }
 
     /// Copies the chunk into memory, as a run of its own. The caller has checked the limits.
-    pub(super) fn insert(&mut self, data: &Data<'_>) -> u32 {
+    pub(super) fn insert(&mut self, data: &Data<'_>, number: u32) -> u32 {
         let len = data.payload.len();
         let class = class_of(len);
         self.payload += len;
@@ -153,11 +193,9 @@ impl Store {
         fragment.next = NONE;
         fragment.other = index;
         fragment.run = len as u32;
+        fragment.number = number;
         fragment.stream = data.stream;
-        fragment.ssn = data.ssn;
-        fragment.begin = data.begin;
-        fragment.end = data.end;
-        fragment.unordered = data.unordered;
+        fragment.flags = Flags::of(data);
         fragment.stage = Stage::Assembling;
         index
     }
@@ -185,11 +223,9 @@ impl Store {
             next: NONE,
             other: NONE,
             run: 0,
+            number: 0,
             stream: 0,
-            ssn: Ssn(0),
-            begin: false,
-            end: false,
-            unordered: false,
+            flags: Flags::default(),
             stage: Stage::Assembling,
         });
         (self.fragments.len() - 1) as u32
@@ -266,7 +302,7 @@ fn size_of_class(class: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use whimbrel_wire::Tsn;
+    use whimbrel_wire::{Ssn, Tsn};
 
     use super::*;
 
@@ -274,7 +310,8 @@ mod tests {
         Data {
             tsn: Tsn(1),
             stream: 0,
-            ssn: Ssn(0),
+            number: MessageNumber::Ssn(Ssn(0)),
+            fsn: 0,
             ppid: 0,
             unordered: false,
             begin: true,
@@ -302,11 +339,11 @@ mod tests {
     fn buffers_are_reused() {
         let mut store = Store::new(1 << 20);
         let bytes = [7; 1000];
-        let first = store.insert(&data(Payload::Bytes(&bytes)));
+        let first = store.insert(&data(Payload::Bytes(&bytes)), 0);
         let heap = store.heap_bytes();
         store.remove(first);
         for _ in 0..100 {
-            let again = store.insert(&data(Payload::Bytes(&bytes[..900])));
+            let again = store.insert(&data(Payload::Bytes(&bytes[..900])), 0);
             assert_eq!(again, first);
             assert_eq!(store.get(again).payload(), Payload::Bytes(&bytes[..900]));
             assert_eq!(store.pooled, 0);
@@ -322,7 +359,7 @@ mod tests {
     #[test]
     fn zeros_take_no_buffer_and_are_charged_alike() {
         let mut store = Store::new(1 << 20);
-        let index = store.insert(&data(Payload::Zeros(1000)));
+        let index = store.insert(&data(Payload::Zeros(1000)), 0);
         assert_eq!(store.get(index).payload(), Payload::Zeros(1000));
         assert_eq!(store.heap_bytes(), store.fragments.capacity() * size_of::<Fragment>());
         assert_eq!(store.charged_bytes(), charge(1000));
@@ -335,7 +372,7 @@ mod tests {
         for len in [64, 200, 1000, 2000, 4000, 700] {
             let mut held = Vec::new();
             while store.charged_bytes() + charge(len) <= 100_000 {
-                held.push(store.insert(&data(Payload::Bytes(&bytes[..len]))));
+                held.push(store.insert(&data(Payload::Bytes(&bytes[..len])), 0));
             }
             assert!(store.heap_bytes() <= 200_000, "{}", store.heap_bytes());
             held.into_iter().for_each(|index| store.remove(index));

@@ -2,16 +2,17 @@
 
 use std::collections::VecDeque;
 
-use whimbrel_wire::Ssn;
+use whimbrel_wire::MessageNumber;
 
 const PAGE: usize = 16;
 const NO_QUEUE: u32 = u32::MAX;
 
-/// An inbound stream on which data was received.
+/// An inbound stream on which data was received. Its ordered messages are numbered with 32 bits, from 0: by their Message Identifiers, or by
+/// stream sequence numbers that continue after 65535.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
-    /// The stream sequence number of the next message to deliver to the reader.
-    pub(super) expected: Ssn,
+    /// The number of the next message to deliver to the reader.
+    pub(super) expected: u32,
     queue: u32,
 }
 
@@ -25,8 +26,22 @@ impl Stream {
 /// A complete message that waits for an earlier one of its stream.
 #[derive(Clone, Copy, Debug)]
 struct Parked {
-    ssn: Ssn,
+    number: u32,
     head: u32,
+}
+
+/// Returns how far a message is ahead of the expected one, as its number can be read: by up to 65535 for a stream sequence number.
+pub(super) fn ahead(number: MessageNumber, expected: u32) -> u32 {
+    match number {
+        MessageNumber::Ssn(ssn) => ssn.0.wrapping_sub(expected as u16).into(),
+        MessageNumber::Mid(mid) => mid.0.wrapping_sub(expected),
+    }
+}
+
+/// Returns whether a number that is this far ahead is one before the expected one, in the serial arithmetic of its kind (RFC 9260 §1.6).
+pub(super) fn is_before(number: MessageNumber, ahead: u32) -> bool {
+    let bits = if number.is_mid() { 32 } else { 16 };
+    ahead >> (bits - 1) != 0
 }
 
 /// The streams in pages of sixteen, allocated on first use, and the queues of the streams in which messages wait.
@@ -39,7 +54,7 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Returns the stream, which begins with SSN 0 (RFC 9260 §6.5).
+    /// Returns the stream, which begins with message 0 (RFC 9260 §6.5, RFC 8260 §2.1).
     pub(super) fn get_mut(&mut self, stream: u16) -> &mut Stream {
         let page = usize::from(stream) / PAGE;
         if page >= self.pages.len() {
@@ -48,7 +63,7 @@ impl Streams {
         let unused = || {
             Box::new(
                 [Stream {
-                    expected: Ssn(0),
+                    expected: 0,
                     queue: NO_QUEUE,
                 }; PAGE],
             )
@@ -56,19 +71,18 @@ impl Streams {
         &mut self.pages[page].get_or_insert_with(unused)[usize::from(stream) % PAGE]
     }
 
-    /// Returns the next stream sequence number expected on the stream.
-    pub(super) fn expected(&self, stream: u16) -> Ssn {
+    /// Returns the number of the next message on the stream.
+    pub(super) fn expected(&self, stream: u16) -> u32 {
         let page = self.pages.get(usize::from(stream) / PAGE).and_then(Option::as_ref);
-        page.map_or(Ssn(0), |page| page[usize::from(stream) % PAGE].expected)
+        page.map_or(0, |page| page[usize::from(stream) % PAGE].expected)
     }
 
     /// Parks a complete message until all earlier messages of its stream are delivered. `missing`: earlier messages that may still be
     /// incomplete. Returns false if the stream already has or had a message with this number.
     ///
-    /// A number is ahead of the expected number by up to 65535: duplicate TSNs have been removed before, and the TSN window is not
-    /// larger. All messages between the two numbers are parked or missing. A number further ahead is an old number.
+    /// All messages between the two numbers are parked or missing. A number further ahead is an old number.
     // [9260:1.6-5]
-    pub(super) fn park(&mut self, stream: u16, ssn: Ssn, head: u32, missing: u32) -> bool {
+    pub(super) fn park(&mut self, stream: u16, number: u32, head: u32, missing: u32) -> bool {
         let Stream { expected, mut queue } = *self.get_mut(stream);
         if queue == NO_QUEUE {
             queue = self.free_queues.pop().unwrap_or_else(|| {
@@ -77,23 +91,24 @@ impl Streams {
             });
             self.get_mut(stream).queue = queue;
         }
-        let number = queue;
+        let queue_index = queue;
         let queue = &mut self.queues[queue as usize];
-        let ahead = ssn.distance(expected);
-        let place = if queue.back().is_none_or(|last| last.ssn.distance(expected) < ahead) {
+        let ahead = number.wrapping_sub(expected);
+        let is_behind = |last: &Parked| last.number.wrapping_sub(expected) < ahead;
+        let place = if queue.back().is_none_or(is_behind) {
             Some(queue.len())
         } else {
             queue
-                .binary_search_by_key(&ahead, |parked| parked.ssn.distance(expected))
+                .binary_search_by_key(&ahead, |parked| parked.number.wrapping_sub(expected))
                 .err()
         };
-        match place.filter(|&place| u32::from(ahead) <= missing.saturating_add(place as u32)) {
+        match place.filter(|&place| ahead <= missing.saturating_add(place as u32)) {
             Some(place) => {
-                queue.insert(place, Parked { ssn, head });
+                queue.insert(place, Parked { number, head });
                 true
             }
             None => {
-                self.release_if_empty(stream, number);
+                self.release_if_empty(stream, queue_index);
                 false
             }
         }
@@ -102,23 +117,23 @@ impl Streams {
     /// Takes the message with the expected number, if it is parked, and increments the expected number.
     pub(super) fn take_next(&mut self, stream: u16) -> Option<u32> {
         let Stream { expected, queue } = *self.get_mut(stream);
-        if queue == NO_QUEUE || self.queues[queue as usize].front()?.ssn != expected {
+        if queue == NO_QUEUE || self.queues[queue as usize].front()?.number != expected {
             return None;
         }
         let parked = self.queues[queue as usize].pop_front()?;
-        self.get_mut(stream).expected = expected.next();
+        self.get_mut(stream).expected = expected.wrapping_add(1);
         self.release_if_empty(stream, queue);
         Some(parked.head)
     }
 
     /// Takes the first parked message with a number up to `last`, which is not before the expected number.
-    pub(super) fn take_up_to(&mut self, stream: u16, last: Ssn) -> Option<u32> {
+    pub(super) fn take_up_to(&mut self, stream: u16, last: u32) -> Option<u32> {
         let Stream { expected, queue } = *self.get_mut(stream);
         if queue == NO_QUEUE {
             return None;
         }
-        let first = self.queues[queue as usize].front()?.ssn;
-        if first.distance(expected) > last.distance(expected) {
+        let first = self.queues[queue as usize].front()?.number;
+        if first.wrapping_sub(expected) > last.wrapping_sub(expected) {
             return None;
         }
         let parked = self.queues[queue as usize].pop_front()?;
@@ -127,13 +142,14 @@ impl Streams {
     }
 
     /// Removes a parked message because a part of it is dropped.
-    pub(super) fn unpark(&mut self, stream: u16, ssn: Ssn) {
+    pub(super) fn unpark(&mut self, stream: u16, number: u32) {
         let Stream { expected, queue } = *self.get_mut(stream);
         if queue == NO_QUEUE {
             return;
         }
         let parked = &mut self.queues[queue as usize];
-        if let Ok(place) = parked.binary_search_by_key(&ssn.distance(expected), |p| p.ssn.distance(expected)) {
+        let ahead = number.wrapping_sub(expected);
+        if let Ok(place) = parked.binary_search_by_key(&ahead, |parked| parked.number.wrapping_sub(expected)) {
             parked.remove(place);
         }
         self.release_if_empty(stream, queue);
@@ -168,14 +184,16 @@ impl Streams {
 
 #[cfg(test)]
 mod tests {
+    use whimbrel_wire::{Mid, Ssn};
+
     use super::*;
 
     #[test]
     fn a_stream_costs_memory_only_once_it_is_used() {
         let mut streams = Streams::default();
-        assert_eq!(streams.expected(65_535), Ssn(0));
+        assert_eq!(streams.expected(65_535), 0);
         assert_eq!(streams.heap_bytes(), 0);
-        streams.get_mut(0).expected = Ssn(1);
+        streams.get_mut(0).expected = 1;
         assert!(streams.heap_bytes() <= 200, "{}", streams.heap_bytes());
         streams.get_mut(65_535);
         assert!(streams.heap_bytes() <= 70_000, "{}", streams.heap_bytes());
@@ -186,34 +204,57 @@ mod tests {
     fn parked_messages_are_returned_in_order_across_the_wrap() {
         // RFC 9260 §6.5: 0 follows 65535.
         let mut streams = Streams::default();
-        streams.get_mut(3).expected = Ssn(65_533);
+        streams.get_mut(3).expected = 65_533;
+        let full = |ssn| 65_533 + ahead(MessageNumber::Ssn(Ssn(ssn)), 65_533);
         for ssn in [1, 65_534, 0, 65_535] {
-            assert!(streams.park(3, Ssn(ssn), u32::from(ssn), 4));
+            assert!(streams.park(3, full(ssn), u32::from(ssn), 4));
             assert_eq!(streams.take_next(3), None);
         }
-        assert!(!streams.park(3, Ssn(0), 9, 4), "the number is in use");
-        assert!(!streams.park(3, Ssn(65_532), 9, 4), "the number was delivered");
-        streams.unpark(3, Ssn(65_535));
-        streams.get_mut(3).expected = Ssn(65_534);
+        assert!(!streams.park(3, full(0), 9, 4), "the number is in use");
+        assert!(!streams.park(3, full(65_532), 9, 4), "the number was delivered");
+        streams.unpark(3, full(65_535));
+        streams.get_mut(3).expected = full(65_534);
         assert_eq!(streams.take_next(3), Some(65_534));
         assert_eq!(streams.take_next(3), None);
-        assert!(streams.park(3, Ssn(65_535), 7, 0));
+        assert!(streams.park(3, full(65_535), 7, 0));
         assert_eq!(
             [streams.take_next(3), streams.take_next(3), streams.take_next(3)],
             [Some(7), Some(0), Some(1)]
         );
         assert_eq!(streams.take_next(3), None);
-        assert_eq!(streams.expected(3), Ssn(2));
+        assert_eq!(streams.expected(3), full(2));
+    }
+
+    // RFC 8260 §2.1: serial number arithmetic with 32 bits.
+    #[test]
+    fn message_identifiers_wrap() {
+        let mut streams = Streams::default();
+        let expected = u32::MAX - 1;
+        streams.get_mut(3).expected = expected;
+        for mid in [0, u32::MAX, expected] {
+            let ahead = ahead(MessageNumber::Mid(Mid(mid)), expected);
+            assert!(streams.park(3, expected.wrapping_add(ahead), mid, 4));
+        }
+        let taken: Vec<_> = std::iter::from_fn(|| streams.take_next(3)).collect();
+        assert_eq!((taken, streams.expected(3)), (vec![expected, u32::MAX, 0], 1));
+        for (mid, is_old) in [(1, false), (0, true), (1 << 31, false), ((1 << 31) + 1, true)] {
+            let number = MessageNumber::Mid(Mid(mid));
+            assert_eq!(is_before(number, ahead(number, 1)), is_old, "{mid}");
+        }
+        for (ssn, is_old) in [(1, false), (0, true), (1 << 15, false), ((1 << 15) + 1, true)] {
+            let number = MessageNumber::Ssn(Ssn(ssn));
+            assert_eq!(is_before(number, ahead(number, 65_537)), is_old, "{ssn}");
+        }
     }
 
     #[test]
     fn only_one_emptied_queue_keeps_its_memory() {
         let mut streams = Streams::default();
         for stream in 0..100 {
-            for ssn in (1..=1000).rev() {
-                assert!(streams.park(stream, Ssn(ssn), 0, 1000));
+            for number in (1..=1000).rev() {
+                assert!(streams.park(stream, number, 0, 1000));
             }
-            streams.get_mut(stream).expected = Ssn(1);
+            streams.get_mut(stream).expected = 1;
             while streams.take_next(stream).is_some() {}
         }
         assert!(streams.heap_bytes() < 20_000, "{}", streams.heap_bytes());

@@ -1,6 +1,6 @@
 //! The TSNs received above a gap, and the fragment of each of them.
 
-use whimbrel_wire::Tsn;
+use whimbrel_wire::{Data, Tsn};
 
 use super::store::NONE;
 
@@ -15,6 +15,12 @@ pub(super) struct Slot(u32);
 impl Slot {
     pub(super) fn new(fragment: u32, begin: bool, end: bool) -> Self {
         Slot(fragment | if begin { BEGIN } else { 0 } | if end { END } else { 0 })
+    }
+
+    /// Returns the slot of a chunk whose fragment is this one. I-DATA chunks have no neighbours by TSN.
+    pub(super) fn of(data: &Data<'_>, fragment: u32) -> Self {
+        let is_alone = data.number.is_mid();
+        Slot::new(fragment, data.begin || is_alone, data.end || is_alone)
     }
 
     pub(super) fn begin(self) -> bool {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use whimbrel_wire::Tsn;
 
 use super::Receiver;
+use super::assembly::MESSAGE_OVERHEAD;
 use super::components::Tail;
 use super::store::{NONE, Stage, charge};
 
@@ -26,7 +27,7 @@ impl Receiver {
         } else {
             self.config.memory_limit as usize
         };
-        buffer.min(limit.saturating_sub(self.store.charged_bytes()))
+        buffer.min(limit.saturating_sub(self.charged_bytes()))
     }
 
     /// Returns the memory limit for chunks that leave a gap below them. If chunks are not dropped, such chunks leave half of the
@@ -35,6 +36,16 @@ impl Receiver {
     fn memory_beyond(&self) -> usize {
         let limit = self.config.memory_limit as usize;
         if self.config.takes_back { limit } else { limit / 2 }
+    }
+
+    /// Returns the bytes of memory charged for chunks and incomplete messages.
+    fn charged_bytes(&self) -> usize {
+        self.store.charged_bytes() + self.assemblies.as_ref().map_or(0, |assemblies| assemblies.charge())
+    }
+
+    /// Returns the most memory that a chunk is charged for, with the message that it may begin.
+    fn cost(&self, len: usize) -> usize {
+        charge(len) + if self.config.interleaves { MESSAGE_OVERHEAD } else { 0 }
     }
 
     fn has_two_levels(&self) -> bool {
@@ -155,7 +166,7 @@ impl Receiver {
             is_promised && (may_exceed || self.fits_memory(len))
         };
         let leaves_gap = tsn.is_after(self.highest) && tsn != self.cumulative.next();
-        if leaves_gap && !self.config.takes_back && self.store.charged_bytes() + charge(len) > self.memory_beyond() {
+        if leaves_gap && !self.config.takes_back && self.charged_bytes() + self.cost(len) > self.memory_beyond() {
             return false;
         }
         if has_room {
@@ -183,6 +194,7 @@ impl Receiver {
     /// chunk after the cumulative TSN is accepted in any case if the reader has nothing to read: the reader then receives it, or the
     /// beginning of its message.
     fn admit_besides_all(&self, tsn: Tsn, len: usize) -> bool {
+        // The number of incomplete messages has a limit of its own.
         let has_memory = self.store.charged_bytes() <= self.config.memory_limit as usize;
         self.fits_memory(len) || has_memory && tsn == self.cumulative.next() && !self.has_message()
     }
@@ -193,7 +205,7 @@ impl Receiver {
     }
 
     fn fits_memory(&self, len: usize) -> bool {
-        self.store.charged_bytes() + charge(len) <= self.config.memory_limit as usize
+        self.charged_bytes() + self.cost(len) <= self.config.memory_limit as usize
     }
 
     /// Drops the chunk with the highest TSN above `bound` that is held above a gap and not yet ready for the reader.
@@ -228,7 +240,7 @@ impl Receiver {
         let message = self.store.get_mut(head);
         if message.stage == Stage::Parked {
             message.stage = Stage::Assembling;
-            self.streams.unpark(message.stream, message.ssn);
+            self.streams.unpark(message.stream, message.number);
         }
         if head != fragment {
             let previous = self.map.slot(tsn.previous()).fragment();

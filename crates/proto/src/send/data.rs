@@ -3,7 +3,6 @@
 use core::num::NonZeroU64;
 
 use whimbrel_control::{Seq, Time};
-use whimbrel_wire::DATA_HEADER_LEN;
 
 use super::Sending;
 use super::queue::Limit;
@@ -101,7 +100,8 @@ impl Sending {
         if self.outstanding.len() < MAX_REPORTED {
             return true;
         }
-        let stream = self.queue.next_ordered();
+        // With I-DATA it has less than 2^31, which no ring holds (RFC 8260 §2.1).
+        let stream = self.queue.next_ordered().filter(|_| !self.outstanding.interleaves());
         let is_full = stream.is_some_and(|stream| self.outstanding.ordered_messages(stream) >= MAX_ORDERED);
         self.outstanding.reported().next().is_none() && !is_full
     }
@@ -122,7 +122,7 @@ impl Sending {
         let left = self.queue.next_len()?;
         // RFC 9260 §7.3: fragmented so that the chunk can be retransmitted on any path.
         let largest = usize::from(self.max_data);
-        let in_room = (room.saturating_sub(DATA_HEADER_LEN)) / 4 * 4;
+        let in_room = (room.saturating_sub(self.outstanding.header_len())) / 4 * 4;
         let mut len = left.min(largest);
         if len > in_room {
             // Only messages that are fragmented anyway are cut to fill a packet, and not into small fragments.
@@ -245,7 +245,8 @@ impl Sending {
         retransmission: bool,
     ) {
         self.stats.data_chunks_sent += 1;
-        self.stamp_chunk(ctx.now, seq, path, chunk_len(len));
+        let chunk_len = (self.outstanding.header_len() as u64 + len).next_multiple_of(4);
+        self.stamp_chunk(ctx.now, seq, path, chunk_len);
         self.note_identity(path);
         self.stats.data_bytes_sent += len;
         let is_earliest = self.outstanding.is_first_in_flight(path, seq);
@@ -295,9 +296,4 @@ impl Sending {
             self.window.stop_probe_timer();
         }
     }
-}
-
-/// Returns the length of a chunk with this much user data, as congestion control counts it.
-fn chunk_len(data: u64) -> u64 {
-    (DATA_HEADER_LEN as u64 + data).next_multiple_of(4)
 }

@@ -51,7 +51,7 @@ pub(crate) use progress::Progress;
 pub(crate) use ring::Extent;
 pub(crate) use stats::SendingStats;
 
-use crate::config::{Resolved, Scheduler};
+use crate::config::Resolved;
 use crate::{AssocId, PathId, PathInfo};
 use choice::Choice;
 use delivery_rates::DeliveryRates;
@@ -122,6 +122,8 @@ pub(crate) struct DataFeatures {
     pub(crate) identities: bool,
     /// Data that was sent may be given up (RFC 3758).
     pub(crate) gives_up: bool,
+    /// Data is sent in I-DATA chunks (RFC 8260).
+    pub(crate) interleaves: bool,
     /// SACKs are NEW GAPS chunks.
     pub(crate) new_gaps: bool,
     /// Bytes of each packet that authentication takes.
@@ -145,7 +147,7 @@ impl Sending {
             truth: truth.map(|truth| Box::new(Truth(truth))),
             choice: Choice::default(),
             outgoing: OutgoingQueue::default(),
-            queue: SendQueue::new(Scheduler::default()),
+            queue: SendQueue::new(config.scheduler),
             outstanding: fresh_ring(initial_tsn, paths.len(), &config),
             window: PeerWindow::new(0),
             rates: None,
@@ -216,6 +218,11 @@ impl Sending {
     /// path policy.
     pub(crate) fn first_switch(&self) -> Option<Time> {
         self.choice.first_switch()
+    }
+
+    /// Sets the priority or the weight of a stream for the scheduler.
+    pub(crate) fn set_stream_value(&mut self, stream: u16, value: u16) {
+        self.queue.set_value(stream, value);
     }
 
     /// Returns the bytes of messages waiting to be sent.
@@ -374,6 +381,8 @@ impl Sending {
     /// Takes over what the ends have agreed on in the handshake.
     pub(crate) fn agree(&mut self, agreed: DataFeatures, peer_rwnd: u32) {
         self.agreed = agreed;
+        self.queue.interleave(agreed.interleaves);
+        self.outstanding.interleave(agreed.interleaves);
         self.limit_data();
         // RFC 9260 §6.2.1 A
         self.window = PeerWindow::new(peer_rwnd);

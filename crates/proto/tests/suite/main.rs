@@ -17,6 +17,7 @@ mod handshake_parameters;
 mod handshake_requirements;
 mod heartbeats;
 mod hostile;
+mod interleaving;
 mod limits;
 mod listed_addresses;
 mod local_addresses;

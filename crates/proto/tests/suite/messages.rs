@@ -9,7 +9,7 @@ use whimbrel_proto::{
     AssocId, AssociationConfig, CloseReason, Discard, Endpoint, EndpointConfig, Event, Message, MessagePayload,
     SendError, TransportAddr,
 };
-use whimbrel_wire::{Chunk, ChunkType, Data, Payload};
+use whimbrel_wire::{Chunk, ChunkType, Data, MessageNumber, Payload, Ssn};
 
 fn quiet() -> AssociationConfig {
     AssociationConfig {
@@ -52,7 +52,7 @@ fn section_6_9_messages_of_every_size_are_fragmented_and_reassembled() {
             assert_eq!(chunk.begin, index == 0, "{len}");
             assert_eq!(chunk.end, index + 1 == chunks.len(), "{len}");
             assert_eq!(chunk.tsn.0, chunks[0].tsn.0.wrapping_add(index as u32), "{len}");
-            assert_eq!((chunk.ssn, chunk.stream), (chunks[0].ssn, 0));
+            assert_eq!((chunk.number, chunk.stream), (chunks[0].number, 0));
         }
         assert!(sent.iter().all(|sent| sent.bytes.len() <= 1480), "{len}");
         assert_eq!(net.contents(Host::B).last(), Some(&content(len, len)), "{len}");
@@ -207,8 +207,8 @@ fn section_6_6_a_lost_message_delays_only_its_own_stream() {
     assert_eq!(text(&net), ["other stream", "unordered"]);
     net.run_for(Span::from_secs(2));
     assert_eq!(text(&net), ["other stream", "unordered", "lost at first", "waits"]);
-    let unordered = net.sent(Host::A, ChunkType::DATA)[3].data()[0].ssn;
-    assert_eq!(unordered.0, 0);
+    let unordered = net.sent(Host::A, ChunkType::DATA)[3].data()[0].number;
+    assert_eq!(unordered, MessageNumber::Ssn(Ssn(0)));
 }
 
 // [9260:3.3.1-7]

@@ -9,7 +9,7 @@ use whimbrel_proto::{
     AssocId, AssociationConfig, AssociationStats, AuthConfig, CloseReason, Discard, Event, Message, Reliability,
     SendError, SendFailureCause, State,
 };
-use whimbrel_wire::{Chunk, ChunkType, ForwardTsn, SkippedStreams, Ssn, Tsn};
+use whimbrel_wire::{Chunk, ChunkType, ForwardTsn, MessageNumber, Skipped, SkippedStreams, Ssn, Tsn};
 
 fn config() -> AssociationConfig {
     AssociationConfig {
@@ -395,7 +395,12 @@ fn rfc_4895_a_forward_tsn_without_authentication_changes_nothing() {
     net.run_for(Span::from_secs(1));
     let last = net.last(Host::A, ChunkType::DATA).tsns()[0];
     let mut skipped = Vec::new();
-    SkippedStreams::append(&mut skipped, 0, Ssn(100));
+    let entry = Skipped {
+        stream: 0,
+        unordered: false,
+        number: MessageNumber::Ssn(Ssn(100)),
+    };
+    SkippedStreams::append(&mut skipped, entry);
     let forward = Chunk::ForwardTsn(ForwardTsn {
         new_cumulative_tsn: Tsn(last.wrapping_add(50)),
         skipped: SkippedStreams::from_wire_bytes(&skipped),

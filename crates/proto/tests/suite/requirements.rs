@@ -318,7 +318,7 @@ fn tie_tags(net: &Net, host: Host) -> (u32, u32) {
     let cookie = answer.init().parameters.state_cookie().expect("a cookie").to_vec();
     // After version, key, flags, extensions; times 12, addresses 4, tags 8, TSNs 8, a_rwnd 4, streams 4, ports 4.
     let word = |at: usize| u32::from_be_bytes(cookie[at..at + 4].try_into().expect("four bytes"));
-    (word(48), word(52))
+    (word(49), word(53))
 }
 
 // [9260:5.2.1-12, 5.2.2-5, 5.2.2-10, 5.1.3-6]

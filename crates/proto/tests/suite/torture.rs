@@ -16,7 +16,7 @@ use whimbrel_control::window::WindowSpec;
 use whimbrel_control::{Rng, Scheme, Span, Time};
 use whimbrel_proto::{
     AssocId, AssociationConfig, AuthConfig, CloseReason, Ecn, Event, Message, MessagePayload, Preset, Reliability,
-    SendError,
+    Scheduler, SendError,
 };
 
 const SEEDS: u64 = 6000;
@@ -156,6 +156,27 @@ fn roam(rng: &mut Rng, [ours, theirs]: [AssociationConfig; 2]) -> [AssociationCo
             },
             ..AuthConfig::default()
         },
+        ..config
+    })
+}
+
+/// Half may interleave their messages, and each end has any stream scheduler.
+fn interleave(rng: &mut Rng, [ours, theirs]: [AssociationConfig; 2]) -> [AssociationConfig; 2] {
+    let interleaves = rng.chance(0.6);
+    [ours, theirs].map(|config| AssociationConfig {
+        interleaving: interleaves && rng.chance(0.9),
+        partial_reliability: rng.chance(0.5),
+        scheduler: pick(
+            rng,
+            &[
+                Scheduler::FirstCome,
+                Scheduler::RoundRobin,
+                Scheduler::RoundRobinPacket,
+                Scheduler::Priority,
+                Scheduler::FairCapacity,
+                Scheduler::WeightedFair,
+            ],
+        ),
         ..config
     })
 }
@@ -444,7 +465,8 @@ fn torture(seed: u64) {
     let mut accounts = Rng::stream(seed, "accounts");
     let (ours, theirs) = (account(&mut accounts, ours), account(&mut accounts, theirs));
     let mut roaming = Rng::stream(seed, "roaming");
-    let [ours, theirs] = roam(&mut roaming, [ours, theirs]);
+    let both = roam(&mut roaming, [ours, theirs]);
+    let [ours, theirs] = interleave(&mut Rng::stream(seed, "orders"), both);
     let mut net = Net::with_config(paths, &theirs, seed);
     net.capture = false;
     net.auto_read = rng.chance(0.5);

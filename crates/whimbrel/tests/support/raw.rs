@@ -8,8 +8,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use whimbrel_wire::{
-    ByteSink, Checksum, ChecksumField, Chunk, CommonHeader, Data, Init, PacketSink, PacketView, Parameters, Payload,
-    Ssn, Tsn,
+    ByteSink, Checksum, ChecksumField, Chunk, CommonHeader, Data, Init, MessageNumber, PacketSink, PacketView,
+    Parameters, Payload, Ssn, Tsn,
 };
 
 /// The tag that peers made by hand ask for.
@@ -47,7 +47,8 @@ pub fn part(number: u32, payload: &[u8]) -> Chunk<'_> {
     Chunk::Data(Data {
         tsn: Tsn(TSN.wrapping_add(number)),
         stream: 0,
-        ssn: Ssn(0),
+        number: MessageNumber::Ssn(Ssn(0)),
+        fsn: 0,
         ppid: 0,
         unordered: false,
         begin: number == 0,

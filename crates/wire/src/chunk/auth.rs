@@ -132,8 +132,8 @@ pub(crate) fn set_hmac(bytes: &mut [u8], elided: bool, hmac: &[u8]) {
 #[cfg(test)]
 mod tests {
     use crate::{
-        Auth, ByteSink, Checksum, ChecksumField, Chunk, CommonHeader, Data, OwnedPacket, PacketSink, PacketView,
-        Payload, Ssn, Tsn, hmac_id,
+        Auth, ByteSink, Checksum, ChecksumField, Chunk, CommonHeader, Data, MessageNumber, OwnedPacket, PacketSink,
+        PacketView, Payload, Ssn, Tsn, hmac_id,
     };
 
     const HEADER: CommonHeader = CommonHeader {
@@ -146,7 +146,8 @@ mod tests {
         let data = Data {
             tsn: Tsn(1),
             stream: 0,
-            ssn: Ssn(0),
+            number: MessageNumber::Ssn(Ssn(0)),
+            fsn: 0,
             ppid: 0,
             unordered: false,
             begin: true,

@@ -47,6 +47,10 @@ impl ChunkType {
     pub const ASCONF_ACK: Self = Self(128);
     /// Requests a change of addresses, RFC 5061.
     pub const ASCONF: Self = Self(193);
+    /// User data whose messages can be interleaved, RFC 8260.
+    pub const I_DATA: Self = Self(64);
+    /// Gives up data sent in I-DATA chunks, RFC 8260.
+    pub const I_FORWARD_TSN: Self = Self(194);
     /// Gives up data, RFC 3758.
     pub const FORWARD_TSN: Self = Self(192);
     /// Departure and arrival times of a packet; not in an RFC.
@@ -77,6 +81,8 @@ impl ChunkType {
             Self::ASCONF => "ASCONF",
             Self::ASCONF_ACK => "ASCONF-ACK",
             Self::FORWARD_TSN => "FORWARD TSN",
+            Self::I_DATA => "I-DATA",
+            Self::I_FORWARD_TSN => "I-FORWARD-TSN",
             Self::TIMESTAMP => "TIMESTAMP",
             _ => return None,
         })

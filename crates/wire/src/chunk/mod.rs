@@ -32,8 +32,8 @@ mod timestamp;
 pub use asconf::{ASCONF_HEADER_LEN, Asconf};
 pub use auth::{AUTH_HEADER_LEN, Auth, hmac_id};
 pub use chunk_type::{ChunkType, UnknownAction};
-pub use data::{DATA_HEADER_LEN, Data, MAX_DATA_PAYLOAD_LEN, Payload};
-pub use forward_tsn::{FORWARD_TSN_HEADER_LEN, ForwardTsn, SkippedStreams};
+pub use data::{DATA_HEADER_LEN, Data, I_DATA_HEADER_LEN, MAX_DATA_PAYLOAD_LEN, Payload};
+pub use forward_tsn::{FORWARD_TSN_HEADER_LEN, ForwardTsn, Skipped, SkippedStreams};
 pub use heartbeat::HeartbeatInfo;
 pub use init::{INIT_HEADER_LEN, Init};
 pub use new_gaps::{NEW_GAPS_HEADER_LEN, NewGaps};
@@ -97,7 +97,7 @@ pub enum ChunkError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Chunk<'a> {
-    /// User data (0), §3.3.1.
+    /// User data: DATA (0), §3.3.1, or I-DATA (64), RFC 8260 §2.1, depending on its number.
     Data(Data<'a>),
     /// Opens an association (1), §3.3.2. Always alone in its packet.
     Init(Init<'a>),
@@ -160,7 +160,7 @@ pub enum Chunk<'a> {
     Asconf(Asconf<'a>),
     /// Acknowledges ASCONF (128), RFC 5061 §4.1.2.
     AsconfAck(Asconf<'a>),
-    /// Gives up data (192), RFC 3758 §3.2.
+    /// Gives up data: FORWARD TSN (192), RFC 3758 §3.2, or I-FORWARD-TSN (194), RFC 8260 §2.3.1, depending on its list.
     ForwardTsn(ForwardTsn<'a>),
     /// Departure and arrival times of a packet (190).
     Timestamp(Timestamp),
@@ -181,6 +181,7 @@ impl<'a> Chunk<'a> {
         let tag_reflected = raw.flags() & T_BIT != 0;
         let chunk = match chunk_type {
             ChunkType::DATA => Data::decode(raw.flags(), value).map(Self::Data),
+            ChunkType::I_DATA => Data::decode_interleaved(raw.flags(), value).map(Self::Data),
             ChunkType::SACK => Sack::decode(raw.flags(), value).map(Self::Sack),
             ChunkType::INIT => Init::decode(value).map(Self::Init),
             ChunkType::INIT_ACK => Init::decode(value).map(Self::InitAck),
@@ -206,6 +207,7 @@ impl<'a> Chunk<'a> {
             ChunkType::ASCONF => Asconf::decode(value).map(Self::Asconf),
             ChunkType::ASCONF_ACK => Asconf::decode(value).map(Self::AsconfAck),
             ChunkType::FORWARD_TSN => ForwardTsn::decode(value).map(Self::ForwardTsn),
+            ChunkType::I_FORWARD_TSN => ForwardTsn::decode_interleaved(value).map(Self::ForwardTsn),
             ChunkType::TIMESTAMP => Timestamp::decode(raw.flags(), value).map(Self::Timestamp),
             _ => Some(Self::Unknown(raw)),
         };
@@ -216,7 +218,7 @@ impl<'a> Chunk<'a> {
     #[must_use]
     pub fn chunk_type(&self) -> ChunkType {
         match self {
-            Self::Data(_) => ChunkType::DATA,
+            Self::Data(data) => data.chunk_type(),
             Self::Init(_) => ChunkType::INIT,
             Self::InitAck(_) => ChunkType::INIT_ACK,
             Self::Sack(_) => ChunkType::SACK,
@@ -236,7 +238,7 @@ impl<'a> Chunk<'a> {
             Self::Auth(_) => ChunkType::AUTH,
             Self::Asconf(_) => ChunkType::ASCONF,
             Self::AsconfAck(_) => ChunkType::ASCONF_ACK,
-            Self::ForwardTsn(_) => ChunkType::FORWARD_TSN,
+            Self::ForwardTsn(forward_tsn) => forward_tsn.chunk_type(),
             Self::Timestamp(_) => ChunkType::TIMESTAMP,
             Self::Unknown(raw) => raw.chunk_type(),
         }

@@ -1,7 +1,7 @@
 //! Every chunk as bytes, written by hand from the diagrams of RFC 9260 §3.3, parsed and written.
 
 use super::*;
-use crate::number::Ssn;
+use crate::number::{MessageNumber, Mid, Ssn};
 use crate::parameter::{Parameter, Parameters};
 use crate::{Cause, Checksum, Chunks, CommonHeader, OwnedPacket, PacketSink, PacketView, TypeList};
 
@@ -59,7 +59,8 @@ fn data(payload: Payload<'_>) -> Data<'_> {
     Data {
         tsn: Tsn(0x0102_0304),
         stream: 0x0506,
-        ssn: Ssn(0x0708),
+        number: MessageNumber::Ssn(Ssn(0x0708)),
+        fsn: 0,
         ppid: 0x090a_0b0c,
         unordered: false,
         begin: true,
@@ -284,8 +285,18 @@ fn forward_tsn_on_the_wire() {
         skipped: SkippedStreams::from_wire_bytes(&streams),
     };
     both_ways(&bytes, Chunk::ForwardTsn(forward_tsn));
+    let entry = |stream, ssn| Skipped {
+        stream,
+        unordered: false,
+        number: MessageNumber::Ssn(Ssn(ssn)),
+    };
     let listed: Vec<_> = forward_tsn.skipped.iter().collect();
-    assert_eq!(listed, [(5, Ssn(0xffff)), (7, Ssn(0))]);
+    assert_eq!(listed, [entry(5, 0xffff), entry(7, 0)]);
+    let mut appended = Vec::new();
+    listed
+        .iter()
+        .for_each(|&skipped| SkippedStreams::append(&mut appended, skipped));
+    assert_eq!(appended, streams);
     let none = SkippedStreams::from_wire_bytes(&[]);
     let new_cumulative_tsn = Tsn(103);
     both_ways(
@@ -299,11 +310,105 @@ fn forward_tsn_on_the_wire() {
     malformed(&[192, 0, 0, 10, 0, 0, 0, 103, 0, 5, 0, 0]);
     // Flags are ignored, and what would not fit into a chunk.
     with_chunks(&[192, 0xff, 0, 12, 0, 0, 0, 103, 0, 5, 0, 9], |mut chunks| {
-        let is_meant = |chunk: ForwardTsn<'_>| chunk.skipped.iter().eq([(5, Ssn(9))]);
+        let is_meant = |chunk: ForwardTsn<'_>| chunk.skipped.iter().eq([entry(5, 9)]);
         assert!(matches!(chunks.next(), Some(Ok(Chunk::ForwardTsn(chunk))) if is_meant(chunk)));
     });
     let count = |len: usize| SkippedStreams::from_wire_bytes(&vec![0; len]).iter().count();
     assert_eq!([5, 1 << 17].map(count), [1, 16_381]);
+}
+
+// RFC 8260 §2.3.1
+#[test]
+fn i_forward_tsn_on_the_wire() {
+    let bytes = [
+        194, 0, 0, 24, 0, 0, 0, 103, 0, 5, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 5, 0, 1, 0, 1, 0, 2,
+    ];
+    let entries = [(false, u32::MAX), (true, 0x1_0002)].map(|(unordered, mid)| Skipped {
+        stream: 5,
+        unordered,
+        number: MessageNumber::Mid(Mid(mid)),
+    });
+    let mut list = Vec::new();
+    entries
+        .iter()
+        .for_each(|&entry| SkippedStreams::append(&mut list, entry));
+    assert_eq!(list, bytes[8..]);
+    let skipped = SkippedStreams::interleaved(&list);
+    assert!(skipped.is_interleaved() && skipped.iter().eq(entries));
+    let new_cumulative_tsn = Tsn(103);
+    both_ways(
+        &bytes,
+        Chunk::ForwardTsn(ForwardTsn {
+            new_cumulative_tsn,
+            skipped,
+        }),
+    );
+    both_ways(
+        &[194, 0, 0, 8, 0, 0, 0, 103],
+        Chunk::ForwardTsn(ForwardTsn {
+            new_cumulative_tsn,
+            skipped: SkippedStreams::interleaved(&[]),
+        }),
+    );
+    malformed(&[194, 0, 0, 7, 0, 0, 0, 0]);
+    malformed(&[194, 0, 0, 12, 0, 0, 0, 103, 0, 5, 0, 0]);
+    // Flags and reserved bits are ignored.
+    with_chunks(
+        &[194, 0xff, 0, 16, 0, 0, 0, 103, 0, 5, 0xff, 0xff, 0, 1, 0, 2],
+        |mut chunks| {
+            let is_meant = |chunk: ForwardTsn<'_>| chunk.skipped.iter().eq([entries[1]]);
+            assert!(matches!(chunks.next(), Some(Ok(Chunk::ForwardTsn(chunk))) if is_meant(chunk)));
+        },
+    );
+    let count = |len: usize| SkippedStreams::interleaved(&vec![0; len]).iter().count();
+    assert_eq!([15, 1 << 17].map(count), [1, 8190]);
+}
+
+// RFC 8260 §2.1: the last field of the header is the payload protocol identifier in the first fragment, and its number in the others.
+#[test]
+fn i_data_on_the_wire() {
+    let first = Data {
+        number: MessageNumber::Mid(Mid(0x0708_0102)),
+        end: false,
+        ..data(Payload::Bytes(b"x"))
+    };
+    both_ways(
+        &[
+            64, 2, 0, 21, 1, 2, 3, 4, 5, 6, 0, 0, 7, 8, 1, 2, 9, 10, 11, 12, b'x', 0, 0, 0,
+        ],
+        Chunk::Data(first),
+    );
+    let last = Data {
+        fsn: 0x1000_0003,
+        ppid: 0,
+        begin: false,
+        end: true,
+        unordered: true,
+        immediate: true,
+        ..first
+    };
+    let bytes = [
+        64, 13, 0, 21, 1, 2, 3, 4, 5, 6, 0, 0, 7, 8, 1, 2, 16, 0, 0, 3, b'x', 0, 0, 0,
+    ];
+    both_ways(&bytes, Chunk::Data(last));
+    assert_eq!(Chunk::Data(last).chunk_type(), ChunkType::I_DATA);
+    assert_eq!((last.header_len(), data(Payload::Zeros(1)).header_len()), (20, 16));
+    // Reserved bits are ignored.
+    let mut reserved = bytes;
+    (reserved[1], reserved[10], reserved[11]) = (0xfd, 0xff, 0xff);
+    with_chunks(&reserved, |mut chunks| {
+        assert_eq!(chunks.next(), Some(Ok(Chunk::Data(last))))
+    });
+    malformed(&[64, 3, 0, 19, 1, 2, 3, 4, 5, 6, 0, 0, 7, 8, 1, 2, 9, 10, 11, 0]);
+    let longest = vec![7; MAX_DATA_PAYLOAD_LEN - 4];
+    assert_eq!(
+        encoded(&Chunk::Data(Data {
+            payload: Payload::Bytes(&longest),
+            ..last
+        }))
+        .len(),
+        1 << 16
+    );
 }
 
 // draft-tuexen-tsvwg-sctp-multipath, with the blocks of the example in RFC 9260 §3.3.4, the second of them kept.
@@ -534,7 +639,7 @@ fn small_chunks_on_the_wire() {
 fn unknown_chunks() {
     for (chunk_type, action) in [
         (0x3f, UnknownAction::Stop),
-        (0x40, UnknownAction::StopAndReport),
+        (0x41, UnknownAction::StopAndReport),
         (0x82, UnknownAction::Skip),
         (0xc8, UnknownAction::SkipAndReport),
     ] {
@@ -577,8 +682,8 @@ fn names_and_bundling() {
 // Common structures stay small.
 #[test]
 fn sizes() {
-    assert!(size_of::<Chunk<'_>>() <= 48);
-    assert!(size_of::<Result<Chunk<'_>, ChunkError>>() <= 48);
+    assert!(size_of::<Chunk<'_>>() <= 56);
+    assert!(size_of::<Result<Chunk<'_>, ChunkError>>() <= 56);
     assert_eq!(size_of::<OwnedPacket>(), 40);
 }
 

@@ -18,7 +18,7 @@ fn section_6_2_the_window_shrinks_as_data_is_held_and_opens_as_it_is_read() {
     // Fragments of an incomplete message are not released (§6.2, C).
     for (tsn, begin) in [(6, true), (7, false)] {
         receiver.on_data(&Data {
-            ssn: Ssn(5),
+            number: MessageNumber::Ssn(Ssn(5)),
             begin,
             end: false,
             ..whole(tsn)
@@ -275,7 +275,8 @@ fn a_hostile_sender_cannot_exceed_the_memory_limits() {
             let data = Data {
                 tsn: receiver.cumulative_tsn() + rng.below(ahead) as u32,
                 stream: rng.below(1001) as u16,
-                ssn: Ssn(rng.below(3) as u16),
+                number: MessageNumber::Ssn(Ssn(rng.below(3) as u16)),
+                fsn: 0,
                 ppid: 0,
                 unordered: rng.chance(0.1),
                 begin: rng.chance(0.9),

@@ -1,6 +1,7 @@
 //! Tests of single rules, named after the sections of RFC 9260 that define them.
 
 mod acknowledge;
+mod interleaved;
 mod limits;
 mod model;
 mod options;
@@ -8,7 +9,7 @@ mod order;
 mod skip;
 
 use whimbrel_control::{Rng, Span, Time};
-use whimbrel_wire::{Data, Payload, Ssn, Tsn};
+use whimbrel_wire::{Data, MessageNumber, Payload, Ssn, Tsn};
 
 use super::components::Tail;
 use super::{DataOutcome, Receiver, ReceiverConfig};
@@ -26,7 +27,8 @@ fn whole(tsn: u32) -> Data<'static> {
     Data {
         tsn: Tsn(tsn),
         stream: 0,
-        ssn: Ssn(tsn.wrapping_sub(1) as u16),
+        number: MessageNumber::Ssn(Ssn(tsn.wrapping_sub(1) as u16)),
+        fsn: 0,
         ppid: 7,
         unordered: false,
         begin: true,
@@ -39,7 +41,7 @@ fn whole(tsn: u32) -> Data<'static> {
 /// Returns a fragment of the first ordered message on stream 0: (begin, end) as in Table 4.
 fn fragment(tsn: u32, begin: bool, end: bool) -> Data<'static> {
     Data {
-        ssn: Ssn(0),
+        number: MessageNumber::Ssn(Ssn(0)),
         begin,
         end,
         ..whole(tsn)

@@ -244,7 +244,7 @@ fn data_sent_within_the_window_is_never_dropped() {
                     ..whole(tsn)
                 };
                 let data = Data {
-                    ssn: Ssn((tsn - 1 - (tsn - 1) / 7) as u16),
+                    number: MessageNumber::Ssn(Ssn((tsn - 1 - (tsn - 1) / 7) as u16)),
                     ..data
                 };
                 assert_eq!(receiver.on_data(&data), DataOutcome::New, "seed {seed}");

@@ -31,7 +31,7 @@ fn section_6_5_an_invalid_stream_is_acknowledged_and_discarded() {
     assert_eq!(sack(&mut receiver), (2, vec![(2, 2)], vec![4]));
     assert_eq!((receiver.buffered_bytes(), receiver.has_message()), (0, false));
     receiver.on_data(&Data {
-        ssn: Ssn(0),
+        number: MessageNumber::Ssn(Ssn(0)),
         ..whole(3)
     });
     assert_eq!(sack(&mut receiver).0, 4);
@@ -63,17 +63,17 @@ fn section_6_5_stream_sequence_numbers_wrap_around() {
 fn section_6_6_a_gap_delays_only_its_own_stream() {
     let mut receiver = receiver(&config());
     receiver.on_data(&Data {
-        ssn: Ssn(1),
+        number: MessageNumber::Ssn(Ssn(1)),
         ..whole(2)
     });
     receiver.on_data(&Data {
         stream: 1,
-        ssn: Ssn(0),
+        number: MessageNumber::Ssn(Ssn(0)),
         ..whole(3)
     });
     receiver.on_data(&Data {
         stream: 1,
-        ssn: Ssn(0x1234),
+        number: MessageNumber::Ssn(Ssn(0x1234)),
         unordered: true,
         ..whole(4)
     });
@@ -83,7 +83,7 @@ fn section_6_6_a_gap_delays_only_its_own_stream() {
     });
     assert_eq!(drain(&mut receiver), [(1, 0), (1, 0), (0, 0)]);
     receiver.on_data(&Data {
-        ssn: Ssn(0),
+        number: MessageNumber::Ssn(Ssn(0)),
         ..whole(1)
     });
     assert_eq!(drain(&mut receiver), [(0, 0), (0, 1)]);
@@ -158,7 +158,7 @@ fn section_6_9_contradictions_between_fragments_are_violations() {
             "SSN",
             first,
             Data {
-                ssn: Ssn(1),
+                number: MessageNumber::Ssn(Ssn(1)),
                 ..fragment(12, false, true)
             },
         ),
@@ -222,12 +222,12 @@ fn section_6_9_the_ssn_of_unordered_fragments_is_ignored() {
     let mut receiver = receiver(&config());
     receiver.on_data(&Data {
         unordered: true,
-        ssn: Ssn(4),
+        number: MessageNumber::Ssn(Ssn(4)),
         ..fragment(1, true, false)
     });
     receiver.on_data(&Data {
         unordered: true,
-        ssn: Ssn(9),
+        number: MessageNumber::Ssn(Ssn(9)),
         ..fragment(2, false, true)
     });
     let message = recv(&mut receiver).expect("a message");
@@ -239,13 +239,13 @@ fn section_6_5_a_stream_sequence_number_used_twice_is_a_violation() {
     let mut receiver = receiver(&config());
     assert_eq!(
         receiver.on_data(&Data {
-            ssn: Ssn(3),
+            number: MessageNumber::Ssn(Ssn(3)),
             ..whole(4)
         }),
         DataOutcome::New
     );
     let again = receiver.on_data(&Data {
-        ssn: Ssn(3),
+        number: MessageNumber::Ssn(Ssn(3)),
         ..whole(5)
     });
     assert!(matches!(again, DataOutcome::ProtocolViolation(_)), "{again:?}");
@@ -255,7 +255,7 @@ fn section_6_5_a_stream_sequence_number_used_twice_is_a_violation() {
 fn section_6_5_an_impossible_stream_sequence_number_is_a_violation() {
     // All earlier messages are missing or parked: there is room for four, and one is parked.
     let numbered = |ssn, tsn| Data {
-        ssn: Ssn(ssn),
+        number: MessageNumber::Ssn(Ssn(ssn)),
         ..whole(tsn)
     };
     for (ssn, is_possible) in [(3, true), (5, true), (6, false), (65_535, false)] {
@@ -289,7 +289,7 @@ fn section_6_9_a_message_larger_than_the_buffer_is_delivered_in_parts() {
     // The stream continues with the next message.
     assert_eq!(
         receiver.on_data(&Data {
-            ssn: Ssn(1),
+            number: MessageNumber::Ssn(Ssn(1)),
             ..whole(tsn)
         }),
         DataOutcome::New
@@ -321,7 +321,7 @@ fn section_6_9_messages_between_parts_cannot_be_mistaken_for_a_part() {
     });
     receiver.on_data(&Data {
         stream: 2,
-        ssn: Ssn(0),
+        number: MessageNumber::Ssn(Ssn(0)),
         ..whole(24)
     });
     assert_eq!(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use whimbrel_wire::{ForwardTsn, SkippedStreams};
+use whimbrel_wire::{ForwardTsn, MessageNumber, Skipped, SkippedStreams};
 
 use super::*;
 
@@ -17,7 +17,14 @@ fn gives_up() -> ReceiverConfig {
 fn forward(receiver: &mut Receiver, tsn: u32, skipped: &[(u16, u16)]) -> bool {
     let mut list = Vec::new();
     for &(stream, ssn) in skipped {
-        SkippedStreams::append(&mut list, stream, Ssn(ssn));
+        SkippedStreams::append(
+            &mut list,
+            Skipped {
+                stream,
+                unordered: false,
+                number: MessageNumber::Ssn(Ssn(ssn)),
+            },
+        );
     }
     let accepted = receiver.on_forward_tsn(&ForwardTsn {
         new_cumulative_tsn: Tsn(tsn),
@@ -61,7 +68,7 @@ fn rfc_3758_3_6_incomplete_messages_leave_the_buffer() {
     let mut receiver = receiver(&gives_up());
     let full = a_rwnd(&mut receiver);
     let of = |ssn: u16, data: Data<'static>| Data {
-        ssn: Ssn(ssn),
+        number: MessageNumber::Ssn(Ssn(ssn)),
         unordered: ssn == 1,
         ..data
     };
@@ -95,7 +102,7 @@ fn the_rest_of_a_given_up_message_is_acknowledged_and_not_kept() {
     assert_eq!(receiver.on_data(&fragment(6, true, false)), DataOutcome::New);
     assert_eq!(
         receiver.on_data(&Data {
-            ssn: Ssn(1),
+            number: MessageNumber::Ssn(Ssn(1)),
             ..fragment(7, true, true)
         }),
         DataOutcome::ProtocolViolation("message begins within another"),
@@ -107,16 +114,16 @@ fn the_rest_of_a_given_up_message_is_acknowledged_and_not_kept() {
 fn a_message_that_ends_after_the_new_tsn_may_still_arrive() {
     let mut receiver = receiver(&gives_up());
     receiver.on_data(&Data {
-        ssn: Ssn(1),
+        number: MessageNumber::Ssn(Ssn(1)),
         ..fragment(2, true, false)
     });
     receiver.on_data(&Data {
-        ssn: Ssn(1),
+        number: MessageNumber::Ssn(Ssn(1)),
         ..fragment(3, false, false)
     });
     assert!(forward(&mut receiver, 2, &[(0, 0)]));
     receiver.on_data(&Data {
-        ssn: Ssn(1),
+        number: MessageNumber::Ssn(Ssn(1)),
         ..fragment(4, false, true)
     });
     assert_eq!((drain(&mut receiver), sack(&mut receiver).0), (vec![(0, 1)], 4));
@@ -141,7 +148,7 @@ fn a_message_that_is_read_in_parts_ends_without_its_end() {
     let mut receiver = read_in_part();
     assert!(forward(&mut receiver, 5, &[(0, 0)]));
     receiver.on_data(&Data {
-        ssn: Ssn(1),
+        number: MessageNumber::Ssn(Ssn(1)),
         ..whole(6)
     });
     let next = recv(&mut receiver).expect("a whole message");
@@ -156,7 +163,7 @@ fn messages_are_given_up_behind_one_that_is_read_slowly() {
     receiver.on_data(&fragment(4, false, true));
     assert!(forward(&mut receiver, 5, &[(0, 1)]));
     let after = |ssn, tsn| Data {
-        ssn: Ssn(ssn),
+        number: MessageNumber::Ssn(Ssn(ssn)),
         ..whole(tsn)
     };
     assert_eq!(receiver.on_data(&after(2, 6)), DataOutcome::New);
@@ -177,13 +184,13 @@ fn the_end_of_a_given_up_message_leaves_the_buffer_whichever_part_arrives_first(
     assert_eq!((receiver.buffered_bytes(), a_rwnd(&mut receiver)), (0, full));
     // After it: the end, then the middle.
     receiver.on_data(&Data {
-        ssn: Ssn(1),
+        number: MessageNumber::Ssn(Ssn(1)),
         ..fragment(5, true, false)
     });
     assert!(forward(&mut receiver, 6, &[(0, 1)]));
     for (tsn, ends) in [(8, false), (9, true), (7, false)] {
         let rest = Data {
-            ssn: Ssn(1),
+            number: MessageNumber::Ssn(Ssn(1)),
             ..fragment(tsn, false, ends)
         };
         assert_eq!(receiver.on_data(&rest), DataOutcome::New);
@@ -221,7 +228,7 @@ impl Sent {
         Data {
             tsn: Tsn(self.first.wrapping_add(at)),
             stream: self.stream,
-            ssn: Ssn(self.ssn),
+            number: MessageNumber::Ssn(Ssn(self.ssn)),
             unordered: self.unordered,
             begin: at == 0,
             end: at + 1 == self.count,

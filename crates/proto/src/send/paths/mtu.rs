@@ -1,7 +1,7 @@
 //! The path MTU, and the largest chunk that fits on every path (RFC 9260 §7.3).
 
 use whimbrel_control::Time;
-use whimbrel_wire::{COMMON_HEADER_LEN, DATA_HEADER_LEN};
+use whimbrel_wire::COMMON_HEADER_LEN;
 
 use crate::send::Sending;
 use crate::send::path::{BASE_MTU, Path};
@@ -10,7 +10,8 @@ use crate::{PathId, TransportAddr};
 impl Sending {
     /// Updates the maximum user data of a chunk, so that it fits into a packet on every path.
     pub(in crate::send) fn limit_data(&mut self) {
-        self.max_data = max_data(&self.paths, self.stamp_len() + usize::from(self.agreed.auth_len));
+        let before = self.stamp_len() + usize::from(self.agreed.auth_len) + self.outstanding.header_len();
+        self.max_data = max_data(&self.paths, before);
     }
 
     /// Lowers the MTU of the paths to this address of the peer. Chunks that were sent before may be longer than a packet on these paths then;
@@ -49,7 +50,7 @@ impl Sending {
 
     /// Returns the maximum length in bytes of a chunk that fits into a packet on every path.
     pub(crate) fn largest_chunk(&self) -> usize {
-        usize::from(self.max_data) + DATA_HEADER_LEN
+        usize::from(self.max_data) + self.outstanding.header_len()
     }
 
     /// Returns the largest SCTP packet on a path in bytes.
@@ -58,10 +59,11 @@ impl Sending {
     }
 }
 
+/// `before`: bytes of a packet between the common header and the user data.
 // [9260:7.3-3, 7.3-4, 6-9]
-fn max_data(paths: &[Path], stamp: usize) -> u16 {
+fn max_data(paths: &[Path], before: usize) -> u16 {
     let live = paths.iter().filter(|path| !path.is_removed());
     let smallest = live.map(Path::max_packet).min();
     let smallest = smallest.or(paths.first().map(Path::max_packet)).unwrap_or(0);
-    smallest.saturating_sub(COMMON_HEADER_LEN + stamp + DATA_HEADER_LEN) as u16
+    smallest.saturating_sub(COMMON_HEADER_LEN + before) as u16
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::Fragment;
+use super::fragment::Fragment;
 use super::limit::Limit;
 use super::numbers::Numbers;
 use super::run::{Kind, Run};

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::fragment::Fragment;
 use super::lane::Lane;
 use super::limit::Limit;
 use super::numbers::Numbers;
 use super::schedule::Schedule;
-use super::{Fragment, Scheduler};
+use crate::config::Scheduler;
 use crate::message::Message;
 
 /// The lanes.

@@ -7,7 +7,9 @@
 //! | `schedule.rs` | the order of the streams (RFC 8260 §3) |
 //! | `numbers.rs` | stream sequence numbers and message identifiers |
 //! | `limit.rs` | when a message is given up |
+//! | `fragment.rs` | what is cut from a message for a chunk |
 
+mod fragment;
 mod lane;
 mod lanes;
 mod limit;
@@ -20,30 +22,11 @@ mod tests;
 use whimbrel_control::Time;
 
 use crate::config::Scheduler;
-use crate::message::{Message, MessagePayload};
+use crate::message::Message;
+pub(crate) use fragment::Fragment;
 use lanes::Lanes;
 pub(crate) use limit::Limit;
 use numbers::Numbers;
-
-/// User data of one DATA or I-DATA chunk, cut from a message (RFC 9260 §6.9, RFC 8260 §2.1).
-#[derive(Clone, Debug)]
-pub(crate) struct Fragment {
-    pub(crate) stream: u16,
-    /// The number of the message: the stream sequence number of an ordered one, 0 for an unordered one; with interleaving, the message
-    /// identifier of either.
-    pub(crate) number: u32,
-    /// Fragment sequence number; 0 without interleaving.
-    #[cfg_attr(not(test), expect(dead_code, reason = "I-DATA chunks carry it"))]
-    pub(crate) fsn: u32,
-    pub(crate) ppid: u32,
-    /// The user's number for the message.
-    pub(crate) context: u32,
-    pub(crate) unordered: bool,
-    pub(crate) immediate: bool,
-    pub(crate) begin: bool,
-    pub(crate) end: bool,
-    pub(crate) payload: MessagePayload,
-}
 
 /// The messages that wait. The scheduler chooses the next one. Without interleaving, all fragments of a message get consecutive TSNs (RFC
 /// 9260 §6.9). With interleaving, fragments of messages of different streams alternate in the order of the scheduler, but of each stream only
@@ -73,22 +56,17 @@ impl SendQueue {
     }
 
     /// Sets the priority (0 is the highest) or the weight of a stream. The other schedulers do not use it.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the association calls it once it has the setting")
-    )]
     pub(crate) fn set_value(&mut self, stream: u16, value: u16) {
         self.lanes.set_value(stream, value);
     }
 
-    /// Sets whether messages are interleaved. Nothing has been taken yet.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the association calls it once it has the setting")
-    )]
+    /// Sets whether messages are interleaved. If that changes, nothing has been taken yet.
     pub(crate) fn interleave(&mut self, is_interleaved: bool) {
-        self.numbers = Numbers::new(is_interleaved);
-        self.lanes.interleave(is_interleaved);
+        // After a collision of INITs, the ends agree once more although data is under way (RFC 9260 §5.2.4 B).
+        if self.numbers.are_interleaved() != is_interleaved {
+            self.numbers = Numbers::new(is_interleaved);
+            self.lanes.interleave(is_interleaved);
+        }
     }
 
     /// Returns whether no message waits.

@@ -34,6 +34,11 @@ impl Numbers {
         }
     }
 
+    /// Returns whether the messages are interleaved.
+    pub(super) fn are_interleaved(&self) -> bool {
+        matches!(self, Numbers::Mids(_))
+    }
+
     /// Returns the number of the next message. Both kinds of numbers start at 0 (RFC 9260 §6.5, RFC 8260 §2.1).
     #[inline]
     // [9260:6.5-3, 6.5-4, 6.5-5, 6.5-6]

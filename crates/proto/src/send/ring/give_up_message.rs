@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use whimbrel_control::{Seq, Time};
-use whimbrel_wire::{SkippedStreams, Ssn, Tsn};
+use whimbrel_wire::{Skipped, SkippedStreams, Tsn};
 
 use super::give_up::Limits;
 use super::outstanding::Outstanding;
@@ -215,27 +215,35 @@ impl Outstanding {
     /// Appends the streams whose messages below a position are given up, as many as have room (RFC 3758 §3.5 C4). Returns the TSN of the
     /// FORWARD TSN; if not all streams have room, that of the last message before.
     pub(crate) fn write_forward(&self, to: Seq, room: usize, list: &mut Vec<u8>) -> Tsn {
-        let mut streams: Vec<(u16, Ssn)> = Vec::new();
+        let mut entries: Vec<Skipped> = Vec::new();
         let mut last = to;
         for seq in self.base..to {
             let Some(fragment) = self.slot(seq).map(|slot| &slot.fragment) else {
                 break;
             };
-            if fragment.unordered {
+            // FORWARD TSN does not list unordered messages, I-FORWARD-TSN does (RFC 8260 §2.3.1).
+            if fragment.unordered && !self.interleaves() {
                 continue;
             }
-            let has_room = 4 * (streams.len() + 1) <= room;
-            match streams.iter_mut().find(|(stream, _)| *stream == fragment.stream) {
-                Some((_, ssn)) => *ssn = Ssn(fragment.number as u16),
+            let entry = Skipped {
+                stream: fragment.stream,
+                unordered: fragment.unordered,
+                number: self.number_of(fragment),
+            };
+            let is_same = |known: &&mut Skipped| (known.stream, known.unordered) == (entry.stream, entry.unordered);
+            let has_room = SkippedStreams::entry_len(self.interleaves()) * (entries.len() + 1) <= room;
+            match entries.iter_mut().find(is_same) {
+                // The messages of a stream and order follow each other.
+                Some(known) => known.number = entry.number,
                 None if !has_room => {
                     last = seq;
                     break;
                 }
-                None => streams.push((fragment.stream, Ssn(fragment.number as u16))),
+                None => entries.push(entry),
             }
         }
-        for (stream, ssn) in streams {
-            SkippedStreams::append(list, stream, ssn);
+        for entry in entries {
+            SkippedStreams::append(list, entry);
         }
         self.tsn(last.wrapping_sub(1))
     }

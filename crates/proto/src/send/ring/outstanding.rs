@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 
 use whimbrel_control::multipath::Accounting;
 use whimbrel_control::{Seq, Time};
-use whimbrel_wire::{Data, Ssn, Tsn};
+use whimbrel_wire::{DATA_HEADER_LEN, Data, I_DATA_HEADER_LEN, MessageNumber, Mid, Ssn, Tsn};
 
 use super::copies::Copies;
 use super::give_up::Limits;
@@ -63,6 +63,8 @@ pub(crate) struct Outstanding {
     data_held: u64,
     /// User data acknowledged so far, cumulatively or in a gap ack block; each byte counts once.
     pub(super) data_acked: u64,
+    /// Data is sent in I-DATA chunks (RFC 8260).
+    interleaves: bool,
     /// The sequence numbers that drive congestion control.
     pub(super) accounting: Accounting,
     /// With accounting per path: the data sent on each path.
@@ -104,6 +106,7 @@ impl Outstanding {
             data_in_flight: 0,
             data_held: 0,
             data_acked: 0,
+            interleaves: false,
             accounting,
             sequences: accounting
                 .is_per_path()
@@ -308,6 +311,7 @@ impl Outstanding {
         let seq = self.next_seq();
         let slot = Slot {
             fragment,
+            header: self.header_len() as u8,
             sent_at: now,
             fate: Fate::InFlight,
             path: path.0,
@@ -337,13 +341,44 @@ impl Outstanding {
         seq
     }
 
-    /// Returns the DATA chunk at a position.
+    /// Data is sent in I-DATA chunks, or in DATA chunks. The ring is empty.
+    pub(crate) fn interleave(&mut self, interleaves: bool) {
+        self.interleaves = interleaves;
+    }
+
+    /// Returns whether data is sent in I-DATA chunks.
+    #[inline]
+    pub(crate) fn interleaves(&self) -> bool {
+        self.interleaves
+    }
+
+    /// Returns the length of a chunk before its user data.
+    #[inline]
+    pub(crate) fn header_len(&self) -> usize {
+        if self.interleaves {
+            I_DATA_HEADER_LEN
+        } else {
+            DATA_HEADER_LEN
+        }
+    }
+
+    #[inline]
+    pub(super) fn number_of(&self, fragment: &Fragment) -> MessageNumber {
+        if self.interleaves {
+            MessageNumber::Mid(Mid(fragment.number))
+        } else {
+            MessageNumber::Ssn(Ssn(fragment.number as u16))
+        }
+    }
+
+    /// Returns the DATA or I-DATA chunk at a position.
     pub(crate) fn data(&self, seq: Seq, immediate: bool) -> Option<Data<'_>> {
         let fragment = &self.slot(seq)?.fragment;
         Some(Data {
             tsn: self.tsn(seq),
             stream: fragment.stream,
-            ssn: Ssn(fragment.number as u16),
+            number: self.number_of(fragment),
+            fsn: fragment.fsn,
             ppid: fragment.ppid,
             unordered: fragment.unordered,
             begin: fragment.begin,

@@ -4,9 +4,6 @@ use whimbrel_control::Time;
 
 use crate::send::queue::Fragment;
 
-/// DATA chunk header: type, flags, length, TSN, stream, SSN, PPID (RFC 9260 §3.3.1).
-const DATA_HEADER: usize = 16;
-
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
     /// Sent, neither acknowledged nor declared lost.
@@ -22,6 +19,8 @@ pub(super) enum Fate {
 pub(super) struct Slot {
     pub(super) fragment: Fragment,
     pub(super) sent_at: Time,
+    /// Length of the chunk before the user data.
+    pub(super) header: u8,
     pub(super) fate: Fate,
     /// The path of its last transmission.
     pub(super) path: u8,
@@ -47,7 +46,7 @@ impl Slot {
     /// Bytes that count for congestion control: the chunk with header and padding (RFC 9260 §7.2).
     // [9260:7.2-4]
     pub(super) fn chunk_len(&self) -> u64 {
-        (DATA_HEADER + self.fragment.payload.len()).next_multiple_of(4) as u64
+        (usize::from(self.header) + self.fragment.payload.len()).next_multiple_of(4) as u64
     }
 
     pub(super) fn data_len(&self) -> u64 {

@@ -3,8 +3,8 @@
 use whimbrel_control::Time;
 use whimbrel_proto::{Discard, Ecn, PacketMeta, TransportAddr};
 use whimbrel_wire::{
-    ByteSink, Cause, ChecksumField, Chunk, ChunkType, CommonHeader, Data, Init, PacketSink, Parameter, Parameters,
-    Payload, Ssn, Tsn,
+    ByteSink, Cause, ChecksumField, Chunk, ChunkType, CommonHeader, Data, Init, MessageNumber, PacketSink, Parameter,
+    Parameters, Payload, Ssn, Tsn,
 };
 
 use super::{Host, Net, addrs, chunk_types, view};
@@ -197,7 +197,8 @@ pub fn data(tsn: u32, ssn: u16, payload: &[u8]) -> Data<'_> {
     Data {
         tsn: Tsn(tsn),
         stream: 0,
-        ssn: Ssn(ssn),
+        number: MessageNumber::Ssn(Ssn(ssn)),
+        fsn: 0,
         ppid: 0,
         unordered: false,
         begin: true,

@@ -4,8 +4,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use whimbrel_wire::{
     Asconf, Auth, ByteSink, Cause, Causes, ChecksumField, Chunk, CommonHeader, Data, DuplicateTsns, ForwardTsn,
-    GapBlocks, HeartbeatInfo, Init, NewGaps, NrSack, PacketSink, Parameter, Parameters, Payload, RawCause, RawChunk,
-    RawParameter, Sack, SackLists, SkippedStreams, Ssn, Timestamp, Tsn, TypeList,
+    GapBlocks, HeartbeatInfo, Init, MessageNumber, Mid, NewGaps, NrSack, PacketSink, Parameter, Parameters, Payload,
+    RawCause, RawChunk, RawParameter, Sack, SackLists, Skipped, SkippedStreams, Ssn, Timestamp, Tsn, TypeList,
 };
 
 /// User data that a test owns.
@@ -66,9 +66,18 @@ pub(crate) enum OwnedChunk {
         serial: u32,
         parameters: Vec<u8>,
     },
+    IData {
+        numbers: (u32, u16, u32, u32),
+        flags: u8,
+        payload: OwnedPayload,
+    },
     ForwardTsn {
         tsn: u32,
         skipped: Vec<[u8; 4]>,
+    },
+    IForwardTsn {
+        tsn: u32,
+        list: Vec<u8>,
     },
     Plain(Chunk<'static>),
     Unknown(Vec<u8>),
@@ -91,6 +100,11 @@ impl OwnedChunk {
                 flags,
                 payload,
             } => data_chunk(*numbers, *flags, payload),
+            Self::IData {
+                numbers,
+                flags,
+                payload,
+            } => i_data_chunk(*numbers, *flags, payload),
             Self::Init {
                 ack,
                 numbers,
@@ -123,6 +137,10 @@ impl OwnedChunk {
             Self::ForwardTsn { tsn, skipped } => Chunk::ForwardTsn(ForwardTsn {
                 new_cumulative_tsn: Tsn(*tsn),
                 skipped: SkippedStreams::from_wire_bytes(skipped.as_flattened()),
+            }),
+            Self::IForwardTsn { tsn, list } => Chunk::ForwardTsn(ForwardTsn {
+                new_cumulative_tsn: Tsn(*tsn),
+                skipped: SkippedStreams::interleaved(list),
             }),
             Self::Heartbeat { ack: false, info } => Chunk::Heartbeat(HeartbeatInfo(info)),
             Self::Heartbeat { ack: true, info } => Chunk::HeartbeatAck(HeartbeatInfo(info)),
@@ -157,10 +175,29 @@ fn data_chunk((tsn, stream, ssn, ppid): (u32, u16, u16, u32), flags: u8, payload
     Chunk::Data(Data {
         tsn: Tsn(tsn),
         stream,
-        ssn: Ssn(ssn),
+        number: MessageNumber::Ssn(Ssn(ssn)),
+        fsn: 0,
         ppid,
         unordered: flags & 1 != 0,
         begin: flags & 2 != 0,
+        end: flags & 4 != 0,
+        immediate: flags & 8 != 0,
+        payload: payload.as_payload(),
+    })
+}
+
+/// The last number is that of the fragment, or the payload protocol identifier of the first one.
+fn i_data_chunk((tsn, stream, mid, last): (u32, u16, u32, u32), flags: u8, payload: &OwnedPayload) -> Chunk<'_> {
+    let begin = flags & 2 != 0;
+    let (fsn, ppid) = if begin { (0, last) } else { (last, 0) };
+    Chunk::Data(Data {
+        tsn: Tsn(tsn),
+        stream,
+        number: MessageNumber::Mid(Mid(mid)),
+        fsn,
+        ppid,
+        unordered: flags & 1 != 0,
+        begin,
         end: flags & 4 != 0,
         immediate: flags & 8 != 0,
         payload: payload.as_payload(),
@@ -399,8 +436,18 @@ pub(crate) fn chunk() -> impl Strategy<Value = OwnedChunk> {
             .prop_map(|(ack, serial, parameters)| OwnedChunk::Asconf { ack, serial, parameters }),
         1 => (any::<u32>(), vec(any::<[u8; 4]>(), 0..30))
             .prop_map(|(tsn, skipped)| OwnedChunk::ForwardTsn { tsn, skipped }),
+        2 => (any::<(u32, u16, u32, u32)>(), any::<u8>(), payload())
+            .prop_map(|(numbers, flags, payload)| OwnedChunk::IData { numbers, flags, payload }),
+        1 => (any::<u32>(), vec(any::<(u16, bool, u32)>(), 0..30)).prop_map(|(tsn, skipped)| {
+            let mut list = Vec::new();
+            for (stream, unordered, mid) in skipped {
+                let number = MessageNumber::Mid(Mid(mid));
+                SkippedStreams::append(&mut list, Skipped { stream, unordered, number });
+            }
+            OwnedChunk::IForwardTsn { tsn, list }
+        }),
         3 => plain().prop_map(OwnedChunk::Plain),
-        1 => (prop_oneof![17_u8..128, 129_u8..189, 191_u8..192, 194_u8..], any::<u8>(), vec(any::<u8>(), 0..60)).prop_map(|(chunk_type, flags, value)| {
+        1 => (prop_oneof![17_u8..64, 65_u8..128, 129_u8..189, 191_u8..192, 195_u8..], any::<u8>(), vec(any::<u8>(), 0..60)).prop_map(|(chunk_type, flags, value)| {
             let mut bytes = vec![chunk_type, flags, 0, 4 + value.len() as u8];
             bytes.extend(value);
             OwnedChunk::Unknown(bytes)

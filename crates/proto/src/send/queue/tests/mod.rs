@@ -4,6 +4,7 @@ mod model;
 mod schedulers;
 
 use super::*;
+use crate::message::MessagePayload;
 
 /// Returns the number of entries of a queue with one lane.
 fn runs(queue: &SendQueue) -> usize {

@@ -3,6 +3,7 @@
 use whimbrel_control::Rng;
 
 use super::*;
+use crate::message::MessagePayload;
 use crate::message::Reliability;
 
 /// As in `schedule.rs`.

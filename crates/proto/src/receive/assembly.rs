@@ -1,0 +1,254 @@
+//! Messages in I-DATA chunks of which fragments are missing (RFC 8260 §2.2.3).
+//!
+//! The fragments of a message are found by its stream, its order, its identifier and their own numbers, whatever their TSNs. Neighbours by
+//! number form a run, as those by TSN do for DATA chunks.
+
+use std::collections::BTreeMap;
+
+use whimbrel_wire::{Data, MessageNumber};
+
+use super::components::Neighbour;
+use super::store::Store;
+
+/// Numbers this far ahead, or further, are before.
+const HALF: u32 = 1 << 31;
+
+/// The cost of an incomplete message besides its fragments, in bytes: its entry in a tree whose nodes are half full, and its first run.
+pub(super) const MESSAGE_OVERHEAD: usize = 112;
+
+/// A message of I-DATA chunks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Key {
+    pub(super) stream: u16,
+    pub(super) unordered: bool,
+    pub(super) mid: u32,
+}
+
+impl Key {
+    /// Returns the message of an I-DATA chunk.
+    pub(super) fn of(data: &Data<'_>) -> Option<Self> {
+        let MessageNumber::Mid(mid) = data.number else {
+            return None;
+        };
+        Some(Key {
+            stream: data.stream,
+            unordered: data.unordered,
+            mid: mid.0,
+        })
+    }
+}
+
+/// Fragments with consecutive numbers.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first: u32,
+    last: u32,
+    /// The fragment with the first number.
+    head: u32,
+}
+
+/// A message of which fragments are missing.
+#[derive(Debug, Default)]
+struct Assembly {
+    /// In ascending order, none next to another.
+    runs: Vec<Run>,
+    /// The number of the first fragment that has not been delivered to the reader.
+    next: u32,
+}
+
+impl Assembly {
+    /// Returns how far a fragment is behind those that have been delivered.
+    fn ahead(&self, fsn: u32) -> u32 {
+        fsn.wrapping_sub(self.next)
+    }
+
+    /// Returns the number of runs that begin at or before a fragment.
+    fn runs_up_to(&self, fsn: u32) -> usize {
+        let at = self.ahead(fsn);
+        self.runs.partition_point(|run| self.ahead(run.first) <= at)
+    }
+}
+
+/// The incomplete messages of all streams.
+#[derive(Debug, Default)]
+pub(super) struct Assemblies {
+    messages: BTreeMap<Key, Assembly>,
+    /// By stream: the last unordered message that the sender has given up.
+    skipped: BTreeMap<u16, u32>,
+    /// The list of a message that has ended, for the next one.
+    spare: Vec<Run>,
+}
+
+impl Assemblies {
+    /// Returns what is held next to a fragment in its message, or what it contradicts.
+    pub(super) fn neighbours(
+        &self,
+        key: Key,
+        data: &Data<'_>,
+        store: &Store,
+    ) -> Result<(Neighbour, Neighbour), &'static str> {
+        let boundary = |is_one| {
+            if is_one {
+                Neighbour::Boundary
+            } else {
+                Neighbour::Missing
+            }
+        };
+        if !data.begin && data.fsn == 0 {
+            return Err("fragment without a beginning");
+        }
+        let Some(message) = self.messages.get(&key) else {
+            return Ok((boundary(data.begin), boundary(data.end)));
+        };
+        let place = message.runs_up_to(data.fsn);
+        let (before, after) = (
+            place.checked_sub(1).map(|place| message.runs[place]),
+            message.runs.get(place),
+        );
+        let at = message.ahead(data.fsn);
+        if at >= HALF || before.is_some_and(|run| message.ahead(run.last) >= at) {
+            return Err("fragment number used twice");
+        }
+        let tail = |run: Run| store.get(run.head).other;
+        if before.is_some_and(|run| store.get(tail(run)).end()) || data.end && after.is_some() {
+            return Err("fragment after the end of its message");
+        }
+        let before = match before {
+            _ if data.begin => Neighbour::Boundary,
+            Some(run) if run.last.wrapping_add(1) == data.fsn => Neighbour::Held(tail(run)),
+            None if at == 0 => Neighbour::Delivered,
+            _ => Neighbour::Missing,
+        };
+        let after = match after {
+            Some(run) if run.first == data.fsn.wrapping_add(1) => Neighbour::Held(run.head),
+            _ => boundary(data.end),
+        };
+        Ok((before, after))
+    }
+
+    /// A fragment has been joined to its neighbours, so that the run begins with `head`.
+    pub(super) fn join(&mut self, key: Key, fsn: u32, head: u32) {
+        let spare = &mut self.spare;
+        let message = self.messages.entry(key).or_insert_with(|| {
+            let mut runs = core::mem::take(spare);
+            runs.reserve_exact(1);
+            Assembly { runs, next: 0 }
+        });
+        let place = message.runs_up_to(fsn);
+        let joins_next = message
+            .runs
+            .get(place)
+            .is_some_and(|run| run.first == fsn.wrapping_add(1));
+        let last = if joins_next { message.runs[place].last } else { fsn };
+        let previous = place.checked_sub(1).map(|place| &mut message.runs[place]);
+        match previous.filter(|run| run.last.wrapping_add(1) == fsn) {
+            Some(run) => {
+                (run.last, run.head) = (last, head);
+                if joins_next {
+                    message.runs.remove(place);
+                }
+            }
+            None if joins_next => (message.runs[place].first, message.runs[place].head) = (fsn, head),
+            None => message.runs.insert(place, Run { first: fsn, last, head }),
+        }
+    }
+
+    /// The message is complete.
+    pub(super) fn remove(&mut self, key: Key) {
+        if let Some(message) = self.messages.remove(&key) {
+            self.recycle(message.runs);
+        }
+    }
+
+    fn recycle(&mut self, mut runs: Vec<Run>) {
+        runs.clear();
+        // A message whose fragments were scattered had a long list.
+        if runs.capacity() <= 16 {
+            self.spare = runs;
+        }
+    }
+
+    /// Returns the first fragment of a message whose beginning is held and of which nothing has been delivered, of those for which `may_begin`
+    /// holds.
+    pub(super) fn first_begun(&self, mut may_begin: impl FnMut(Key, u32) -> bool) -> Option<u32> {
+        self.messages.iter().find_map(|(key, message)| {
+            let first = message.runs.first().filter(|run| run.first == 0 && message.next == 0)?;
+            may_begin(*key, first.head).then_some(first.head)
+        })
+    }
+
+    /// The first run of a message is delivered to the reader.
+    pub(super) fn deliver(&mut self, key: Key) {
+        if let Some(message) = self.messages.get_mut(&key)
+            && !message.runs.is_empty()
+        {
+            message.next = message.runs.remove(0).last.wrapping_add(1);
+        }
+    }
+
+    /// The sender gives up the messages of a stream and order up to this one. Calls `each` with the first fragment of each run that is held of
+    /// them.
+    pub(super) fn skip(&mut self, last: Key, mut each: impl FnMut(u32)) {
+        let is_skipped = |key: &Key| last.mid.wrapping_sub(key.mid) < HALF;
+        let all = Key { mid: 0, ..last }..=Key { mid: u32::MAX, ..last };
+        let skipped: Vec<Key> = self
+            .messages
+            .range(all)
+            .map(|(key, _)| *key)
+            .filter(is_skipped)
+            .collect();
+        for key in skipped {
+            if let Some(message) = self.messages.remove(&key) {
+                message.runs.iter().for_each(|run| each(run.head));
+                self.recycle(message.runs);
+            }
+        }
+        if last.unordered {
+            let known = self.skipped.entry(last.stream).or_insert(last.mid);
+            if last.mid.wrapping_sub(*known) < HALF {
+                *known = last.mid;
+            }
+        }
+    }
+
+    /// Returns whether the sender has given up an unordered message.
+    pub(super) fn is_given_up(&self, key: Key) -> bool {
+        let last = self.skipped.get(&key.stream).filter(|_| key.unordered);
+        last.is_some_and(|last| last.wrapping_sub(key.mid) < HALF)
+    }
+
+    /// An unordered message has arrived: what was given up long before it is forgotten, before its number comes up again.
+    pub(super) fn on_unordered(&mut self, key: Key) {
+        if let Some(last) = self.skipped.get(&key.stream)
+            && key.mid.wrapping_sub(*last) >= HALF / 2
+        {
+            self.skipped.remove(&key.stream);
+        }
+    }
+
+    /// Returns whether no message is incomplete.
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Returns the memory to charge for the messages.
+    pub(super) fn charge(&self) -> usize {
+        self.messages.len() * MESSAGE_OVERHEAD
+    }
+
+    /// Returns the bytes on the heap.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let runs: usize = self.messages.values().map(|message| message.runs.capacity()).sum();
+        // The nodes of the trees are at least half full.
+        size_of::<Self>()
+            + 2 * self.messages.len() * (size_of::<Key>() + size_of::<Assembly>())
+            + 2 * self.skipped.len() * size_of::<(u16, u32)>()
+            + (runs + self.spare.capacity()) * size_of::<Run>()
+    }
+
+    /// Releases the memory kept for future messages.
+    pub(super) fn release_spare(&mut self) {
+        self.spare = Vec::new();
+    }
+}

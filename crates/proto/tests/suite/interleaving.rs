@@ -1,0 +1,502 @@
+//! Interleaving of user messages and stream schedulers (RFC 8260).
+
+use std::collections::BTreeMap;
+
+use crate::support::{Fate, Host, Net, data};
+use whimbrel_control::multipath::Accounting;
+use whimbrel_control::multipath::distribution::DistributionSpec;
+use whimbrel_control::{Rng, Span};
+use whimbrel_proto::{
+    AssocId, AssociationConfig, AuthConfig, CloseReason, Discard, Event, Message, MessagePayload, Reliability,
+    Scheduler, State,
+};
+use whimbrel_wire::{Chunk, ChunkType, Data, ForwardTsn, MessageNumber, Mid, SkippedStreams, Tsn};
+
+const SCHEDULERS: [Scheduler; 6] = [
+    Scheduler::FirstCome,
+    Scheduler::RoundRobin,
+    Scheduler::RoundRobinPacket,
+    Scheduler::Priority,
+    Scheduler::FairCapacity,
+    Scheduler::WeightedFair,
+];
+
+fn config() -> AssociationConfig {
+    AssociationConfig {
+        interleaving: true,
+        partial_reliability: true,
+        scheduler: Scheduler::RoundRobin,
+        outbound_streams: 20,
+        hb_interval: Span::ZERO,
+        ..AssociationConfig::default()
+    }
+}
+
+fn i_data(tsn: u32) -> Data<'static> {
+    Data {
+        number: MessageNumber::Mid(Mid(0)),
+        ..data(tsn, 0, b"i-data")
+    }
+}
+
+fn next_tsn(net: &Net, from: Host) -> u32 {
+    let mut tsns = net
+        .wire
+        .iter()
+        .filter(|sent| sent.from == from)
+        .flat_map(|sent| sent.tsns());
+    tsns.next_back().expect("data was sent").wrapping_add(1)
+}
+
+#[test]
+fn rfc_8260_2_2_1_it_is_used_if_both_ends_want_it() {
+    for (own, other) in [(true, true), (true, false), (false, true), (false, false)] {
+        let with = |interleaving| AssociationConfig {
+            interleaving,
+            ..config()
+        };
+        let mut net = Net::with_config(1, &with(other), 1);
+        let a = net.connect(&with(own), 1);
+        net.run_for(Span::from_secs(1));
+        let b = net.only(Host::B);
+        let both = own && other;
+        net.send(Host::A, a, Message::zeros(3, 5000));
+        net.send(Host::B, b, Message::zeros(3, 5000));
+        net.run_for(Span::from_secs(1));
+        for (host, id) in [(Host::A, a), (Host::B, b)] {
+            assert_eq!(net.count(host, ChunkType::DATA) > 0, !both);
+            assert_eq!(net.count(host, ChunkType::I_DATA) > 0, both);
+            let association = net.host(host).association(id).expect("established");
+            assert_eq!(association.uses_interleaving(), both);
+            assert!(association.uses_partial_reliability());
+        }
+        assert_eq!(net.contents(Host::B), [vec![0; 5000]]);
+        assert_eq!(net.contents(Host::A), [vec![0; 5000]]);
+        let longest = net.wire.iter().map(|sent| sent.bytes.len()).max();
+        assert!(longest <= Some(1500 - 20), "{longest:?}");
+    }
+}
+
+#[test]
+fn rfc_8260_2_3_1_messages_are_given_up_only_if_both_ends_have_the_chunk_for_it() {
+    for (own, other) in [(true, true), (true, false), (false, true)] {
+        let with = |partial_reliability| AssociationConfig {
+            partial_reliability,
+            ..config()
+        };
+        let mut net = Net::with_config(1, &with(other), 1);
+        let a = net.connect(&with(own), 1);
+        net.run_for(Span::from_secs(1));
+        let association = net.a.association(a).expect("established");
+        assert_eq!(
+            (association.uses_interleaving(), association.uses_partial_reliability()),
+            (true, own && other)
+        );
+    }
+}
+
+#[test]
+fn rfc_8260_2_2_3_a_chunk_of_the_other_kind_ends_the_association() {
+    for interleaving in [false, true] {
+        let config = AssociationConfig {
+            interleaving,
+            ..config()
+        };
+        let forward = |tsn: u32, interleaved: bool| ForwardTsn {
+            new_cumulative_tsn: Tsn(tsn),
+            skipped: if interleaved {
+                SkippedStreams::interleaved(&[])
+            } else {
+                SkippedStreams::from_wire_bytes(&[])
+            },
+        };
+        for is_data in [false, true] {
+            let (mut net, a, b) = Net::established(1, &config);
+            net.send(Host::A, a, Message::zeros(0, 100));
+            net.run_for(Span::from_secs(1));
+            let tsn = next_tsn(&net, Host::A);
+            let wrong = match (is_data, interleaving) {
+                (true, true) => Chunk::Data(data(tsn, 0, b"data")),
+                (true, false) => Chunk::Data(i_data(tsn)),
+                (false, _) => Chunk::ForwardTsn(forward(tsn, !interleaving)),
+            };
+            assert_eq!(net.as_peer(Host::B, &[wrong]), Err(Discard::InvalidChunk));
+            net.drain(Host::B);
+            assert!(net.last(Host::B, ChunkType::ABORT).has(ChunkType::ABORT));
+            assert!(net.b.association(b).is_none_or(|b| b.state() == State::Closed));
+            assert!(
+                matches!(net.close_reason(Host::B), Some(CloseReason::ProtocolViolation(_))),
+                "{:?}",
+                net.close_reason(Host::B)
+            );
+        }
+    }
+}
+
+/// Returns the streams of the messages in the order in which B got them.
+fn order(net: &Net) -> Vec<u16> {
+    let read = net.messages.get(&Host::B).cloned().unwrap_or_default();
+    read.into_iter().map(|(stream, ..)| stream).collect()
+}
+
+#[test]
+fn a_long_message_keeps_back_short_ones_only_without_interleaving() {
+    for (interleaving, scheduler, is_first) in [
+        (true, Scheduler::FirstCome, false),
+        (true, Scheduler::RoundRobin, true),
+        (true, Scheduler::Priority, true),
+        (true, Scheduler::WeightedFair, true),
+        (false, Scheduler::Priority, false),
+        (false, Scheduler::RoundRobin, false),
+    ] {
+        let config = AssociationConfig {
+            interleaving,
+            scheduler,
+            send_buffer: 1 << 20,
+            ..config()
+        };
+        let (mut net, a, _) = Net::established(1, &config);
+        assert!(net.a.set_stream_value(a, 1, 5));
+        assert!(!net.a.set_stream_value(a, 20, 5), "there is no such stream");
+        net.send(Host::A, a, Message::zeros(1, 900_000));
+        net.run_for(Span::from_millis(45));
+        for _ in 0..5 {
+            net.send(Host::A, a, Message::zeros(2, 100));
+        }
+        net.run_until(Span::from_secs(60), "all", |net| net.contents(Host::B).len() == 6);
+        let last = if is_first { 1 } else { 2 };
+        assert_eq!(order(&net).last(), Some(&last), "{interleaving} {scheduler:?}");
+    }
+}
+
+#[test]
+fn rfc_8260_3_3_a_packet_has_data_of_one_stream() {
+    for interleaving in [false, true] {
+        let config = AssociationConfig {
+            interleaving,
+            scheduler: Scheduler::RoundRobinPacket,
+            ..config()
+        };
+        let (mut net, a, _) = Net::established(1, &config);
+        for number in 0..60 {
+            net.send(Host::A, a, Message::zeros(number % 3, 300));
+        }
+        net.run_for(Span::from_secs(5));
+        assert_eq!(net.contents(Host::B).len(), 60);
+        let mut turns = Vec::new();
+        for sent in net
+            .wire
+            .iter()
+            .filter(|sent| sent.from == Host::A && !sent.data().is_empty())
+        {
+            let chunks = sent.data();
+            assert!(chunks.iter().all(|chunk| chunk.stream == chunks[0].stream));
+            turns.push((chunks[0].stream, chunks.len()));
+        }
+        assert!(turns[1..15].windows(2).all(|pair| pair[0].0 != pair[1].0), "{turns:?}");
+        assert!(turns.iter().any(|(_, chunks)| *chunks == 4), "{turns:?}");
+    }
+}
+
+#[test]
+fn rfc_8260_3_6_streams_share_the_path_by_their_weights() {
+    let config = AssociationConfig {
+        scheduler: Scheduler::WeightedFair,
+        send_buffer: 1 << 20,
+        ..config()
+    };
+    let (mut net, a, _) = Net::established(1, &config);
+    for (stream, weight) in [(0, 1), (1, 2), (2, 5)] {
+        net.a.set_stream_value(a, stream, weight);
+        net.send(Host::A, a, Message::zeros(stream, 300_000));
+    }
+    net.run_for(Span::from_millis(110));
+    let mut bytes = [0_usize; 3];
+    for chunk in net
+        .wire
+        .iter()
+        .filter(|sent| sent.from == Host::A)
+        .flat_map(|sent| sent.data())
+    {
+        bytes[usize::from(chunk.stream)] += chunk.payload.len();
+    }
+    let unit = bytes.iter().sum::<usize>() / 8;
+    assert!(unit > 4000, "{bytes:?}");
+    for (sent, weight) in bytes.into_iter().zip([1, 2, 5]) {
+        assert!(sent.abs_diff(weight * unit) < 2 * 1452, "{sent} of {weight} x {unit}");
+    }
+}
+
+#[test]
+fn rfc_8260_2_1_numbers_of_messages_and_fragments() {
+    let (mut net, a, _) = Net::established(1, &config());
+    for (stream, unordered) in [(0, false), (0, false), (0, true), (1, false), (1, true), (0, true)] {
+        net.send(
+            Host::A,
+            a,
+            Message {
+                unordered,
+                ppid: 9,
+                ..Message::zeros(stream, 4000)
+            },
+        );
+    }
+    net.run_for(Span::from_secs(5));
+    let mut next: BTreeMap<(u16, bool), (u32, u32)> = BTreeMap::new();
+    for chunk in net
+        .wire
+        .iter()
+        .filter(|sent| sent.from == Host::A)
+        .flat_map(|sent| sent.data())
+    {
+        let (mid, fsn) = next.entry((chunk.stream, chunk.unordered)).or_default();
+        assert_eq!(
+            (chunk.number, chunk.fsn),
+            (MessageNumber::Mid(Mid(*mid)), *fsn),
+            "{chunk:?}"
+        );
+        assert_eq!((chunk.begin, chunk.ppid), (*fsn == 0, if *fsn == 0 { 9 } else { 0 }));
+        (*mid, *fsn) = if chunk.end { (*mid + 1, 0) } else { (*mid, *fsn + 1) };
+    }
+    let ends: Vec<_> = next.into_iter().collect();
+    assert_eq!(
+        ends,
+        [
+            ((0, false), (2, 0)),
+            ((0, true), (2, 0)),
+            ((1, false), (1, 0)),
+            ((1, true), (1, 0))
+        ]
+    );
+}
+
+#[test]
+fn a_peer_that_restarts_agrees_anew() {
+    for before in [false, true] {
+        let with = |interleaving| AssociationConfig {
+            interleaving,
+            ..config()
+        };
+        let (mut net, a, _) = Net::established(1, &with(before));
+        net.send(Host::A, a, Message::zeros(0, 3000));
+        net.run_for(Span::from_secs(1));
+        // The process at A is started again with the other setting.
+        net.a = crate::support::endpoint(Host::A, 1, &with(!before), 77);
+        let a = net.connect(&with(!before), 1);
+        net.run_for(Span::from_secs(2));
+        let start = net.wire.len();
+        net.send(Host::A, a, Message::zeros(0, 3000));
+        net.run_for(Span::from_secs(2));
+        let both = net.a.association(a).is_some_and(|a| a.uses_interleaving());
+        assert!(!both || !before);
+        let kind = if both { ChunkType::I_DATA } else { ChunkType::DATA };
+        assert!(net.wire[start..].iter().any(|sent| sent.has(kind)));
+        assert_eq!(net.contents(Host::B).len(), 2);
+    }
+}
+
+/// A key protects the new chunks like those that they replace.
+#[test]
+fn rfc_4895_i_data_without_authentication_is_discarded() {
+    let by_key = AuthConfig::shared_key(b"a shared key");
+    let by_list = AuthConfig {
+        chunks: vec![ChunkType::DATA.0, ChunkType::FORWARD_TSN.0],
+        ..AuthConfig::default()
+    };
+    for auth in [by_key, by_list] {
+        let config = AssociationConfig { auth, ..config() };
+        let (mut net, a, b) = Net::established(1, &config);
+        net.send(Host::A, a, Message::zeros(0, 100));
+        net.run_for(Span::from_secs(1));
+        let tsn = next_tsn(&net, Host::A);
+        let forward = ForwardTsn {
+            new_cumulative_tsn: Tsn(tsn),
+            skipped: SkippedStreams::interleaved(&[]),
+        };
+        for chunk in [Chunk::Data(i_data(tsn)), Chunk::ForwardTsn(forward)] {
+            assert_eq!(net.as_peer(Host::B, &[chunk]), Err(Discard::Unauthenticated));
+        }
+        net.send(Host::A, a, Message::zeros(0, 100));
+        net.run_for(Span::from_secs(1));
+        assert_eq!(
+            (net.contents(Host::B).len(), net.state(Host::B, b)),
+            (2, State::Established)
+        );
+    }
+}
+
+/// A message that is given up while others are under way.
+#[test]
+fn rfc_8260_2_3_1_given_up_messages_do_not_stop_the_others() {
+    let config = AssociationConfig {
+        rto_min: Span::from_millis(200),
+        ..config()
+    };
+    let (mut net, a, b) = Net::established(1, &config);
+    net.run_for(Span::from_secs(1));
+    let mut count = 0;
+    net.filter = Box::new(move |packet| {
+        count += u64::from(packet.has(ChunkType::I_DATA));
+        if packet.has(ChunkType::I_DATA) && count % 7 == 3 {
+            return Fate::Drop;
+        }
+        Fate::Deliver
+    });
+    let mut context = 0;
+    for round in 0..100_u16 {
+        for stream in 0..3 {
+            context += 1;
+            net.send(
+                Host::A,
+                a,
+                Message {
+                    context,
+                    unordered: round % 2 == 0,
+                    reliability: [
+                        Reliability::Full,
+                        Reliability::Retransmissions(0),
+                        Reliability::Lifetime(Span::from_millis(100)),
+                    ][usize::from(stream)],
+                    ..Message::zeros(stream, 3000)
+                },
+            );
+        }
+        net.run_for(Span::from_millis(150));
+    }
+    net.run_for(Span::from_secs(60));
+    let failed = net
+        .events_of(Host::A)
+        .into_iter()
+        .filter(|event| matches!(event, Event::SendFailed(_)));
+    let (failed, arrived) = (failed.count(), net.contents(Host::B).len());
+    assert_eq!(failed + arrived, 300);
+    assert!(
+        failed > 20 && net.count(Host::A, ChunkType::I_FORWARD_TSN) > 20,
+        "{failed}"
+    );
+    assert_eq!(net.count(Host::A, ChunkType::FORWARD_TSN), 0);
+    assert_eq!(order(&net).iter().filter(|stream| **stream == 0).count(), 100);
+    nothing_is_held(&mut net, a, b);
+}
+
+fn nothing_is_held(net: &mut Net, a: AssocId, b: AssocId) {
+    let sender = net.a.association(a).expect("A");
+    assert_eq!(sender.buffered_send(), 0);
+    assert!(sender.paths().all(|path| path.flight == 0));
+    let receiver = net.b.association(b).expect("B");
+    assert_eq!(receiver.buffered_receive(), 0);
+}
+
+/// Returns the settings of a transfer over one or two paths.
+fn any_config(rng: &mut Rng, paths: usize) -> AssociationConfig {
+    let distribution = DistributionSpec::by_name(["primary", "round-robin", "redundant"][rng.below(3) as usize]);
+    AssociationConfig {
+        scheduler: SCHEDULERS[rng.below(6) as usize],
+        interleaving: rng.chance(0.75),
+        recv_buffer: [3000, 10_000, 262_144][rng.below(3) as usize],
+        send_buffer: 1 << 20,
+        rto_min: Span::from_millis(100),
+        rto_max: Span::from_secs(1),
+        association_max_retrans: 60,
+        path_max_retrans: 30,
+        distribution: distribution.filter(|_| paths > 1),
+        accounting: (paths > 1).then_some(Accounting::Path),
+        ..config()
+    }
+}
+
+/// Returns a message that begins with its number.
+fn any_message(rng: &mut Rng, number: u32) -> Message {
+    let len = [4, 100, 3000, 20_000][rng.below(4) as usize];
+    let mut content = vec![number as u8; len];
+    content[..4].copy_from_slice(&number.to_be_bytes());
+    Message {
+        unordered: rng.chance(0.3),
+        context: number,
+        reliability: match rng.below(6) {
+            0 => Reliability::Retransmissions(rng.below(2) as u32),
+            1 => Reliability::Lifetime(Span::from_millis(10 + rng.below(500))),
+            _ => Reliability::Full,
+        },
+        ..Message::new(rng.below(5) as u16, content)
+    }
+}
+
+/// Any messages over one or two lossy paths with any scheduler: each arrives once, unchanged and in order, or is reported as given up.
+#[test]
+fn whatever_is_sent_arrives_or_is_given_up() {
+    let mut longest = 0;
+    for seed in 0..400 {
+        let mut rng = Rng::stream(seed, "interleaving");
+        let paths = 1 + rng.below(2) as usize;
+        let config = any_config(&mut rng, paths);
+        let (mut net, a, b) = Net::established(paths, &config);
+        net.auto_read = rng.chance(0.7);
+        let mut losses = Rng::stream(seed, "losses");
+        net.filter = Box::new(move |_| match losses.below(20) {
+            0 | 1 => Fate::Drop,
+            2 => Fate::Delay(Span::from_millis(losses.below(300))),
+            _ => Fate::Deliver,
+        });
+        for stream in 0..5 {
+            net.a.set_stream_value(a, stream, rng.below(4) as u16);
+        }
+        let messages: Vec<Message> = (0..40).map(|number| any_message(&mut rng, number)).collect();
+        for message in &messages {
+            net.send(Host::A, a, message.clone());
+            if rng.chance(0.5) {
+                net.run_for(Span::from_millis(rng.below(200)));
+            }
+            if !net.auto_read && rng.chance(0.3) {
+                net.read(Host::B, b);
+            }
+        }
+        for _ in 0..1200 {
+            net.run_for(Span::from_millis(100));
+            net.read(Host::B, b);
+        }
+        let read = net.messages.get(&Host::B).cloned().unwrap_or_default();
+        let failed = given_up(&net);
+        assert_arrived(seed, &messages, &read, &failed);
+        longest = longest.max(read.iter().map(|message| message.2.len()).max().unwrap_or(0));
+        nothing_is_held(&mut net, a, b);
+    }
+    assert_eq!(longest, 20_000);
+}
+
+/// Returns the numbers of the messages that A reported as given up.
+fn given_up(net: &Net) -> Vec<u32> {
+    let number = |event| match event {
+        Event::SendFailed(failure) => Some(failure.context),
+        _ => None,
+    };
+    net.events_of(Host::A).into_iter().filter_map(number).collect()
+}
+
+/// Checks what was read: (stream, unordered, content).
+fn assert_arrived(seed: u64, messages: &[Message], read: &[(u16, bool, Vec<u8>)], failed: &[u32]) {
+    let (mut last, mut times) = (BTreeMap::new(), vec![0; messages.len()]);
+    for (stream, unordered, content) in read {
+        let number = u32::from_be_bytes(content[..4].try_into().expect("four bytes"));
+        let sent = &messages[number as usize];
+        assert_eq!((sent.stream, sent.unordered), (*stream, *unordered), "{seed}: {number}");
+        assert_eq!(
+            sent.payload,
+            MessagePayload::Bytes(content.clone().into()),
+            "{seed}: {number}"
+        );
+        if !unordered {
+            let before = last.insert(*stream, number);
+            assert!(before < Some(number), "{seed}: {before:?} {number}");
+        }
+        times[number as usize] += 1;
+    }
+    for (number, times) in times.into_iter().enumerate() {
+        // What has arrived as a whole may be given up before its acknowledgement arrives.
+        let is_failed = failed.contains(&(number as u32));
+        assert!(
+            times == 1 || times == 0 && is_failed,
+            "{seed}: {number} {times} {is_failed}"
+        );
+    }
+}
