@@ -2,7 +2,8 @@
 //! one thread, real checksums, packets of at most 1472 bytes, a window of 256 KiB, one direction, reliable and ordered.
 //!
 //! Prints, for each stack, payload Gbit per CPU second and allocations a packet at messages of 1200 bytes and 64 KiB,
-//! handshakes per CPU second, and bytes of memory an idle association takes at both ends. The stacks take turns, several
+//! handshakes per CPU second, and bytes of memory an idle association takes at both ends. Whimbrel is measured with DATA and, as (I), with I-DATA
+//! chunks. The stacks take turns, several
 //! times; the median of the turns is printed.
 
 mod count;
@@ -18,7 +19,12 @@ static ALLOCATOR: count::Counting = count::Counting;
 
 fn main() {
     let rounds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(5);
-    let stacks: [&dyn Stack; 3] = [&whimbrel::Whimbrel, &dcsctp::Dcsctp, &sctp_proto::SctpProto];
+    let stacks: [&dyn Stack; 4] = [
+        &whimbrel::Whimbrel { interleaving: false },
+        &whimbrel::Whimbrel { interleaving: true },
+        &dcsctp::Dcsctp,
+        &sctp_proto::SctpProto,
+    ];
     let mut figures: Vec<Vec<Figures>> = vec![Vec::new(); stacks.len()];
     for _ in 0..rounds {
         for (stack, figures) in stacks.iter().zip(&mut figures) {

@@ -15,7 +15,10 @@ use whimbrel_wire::{ByteSink, ChecksumField};
 use crate::count;
 use crate::measure::{PACKET, Pair, Stack, WINDOW};
 
-pub(crate) struct Whimbrel;
+/// With DATA or, interleaving, with I-DATA chunks.
+pub(crate) struct Whimbrel {
+    pub(crate) interleaving: bool,
+}
 
 /// IPv4 and UDP headers: the configured MTU is that of IP.
 const HEADERS: usize = 28;
@@ -37,16 +40,16 @@ struct Ends {
 
 impl Stack for Whimbrel {
     fn name(&self) -> &'static str {
-        "whimbrel"
+        if self.interleaving { "whimbrel (I)" } else { "whimbrel" }
     }
 
     fn connect(&self) -> Box<dyn Pair> {
-        let mut ends = ends();
+        let mut ends = ends(self.interleaving);
         let peer: SocketAddr = "127.0.0.2:9899".parse().expect("an address");
         let port = EndpointConfig::default().local_port;
         ends.a
             .endpoint
-            .connect(ends.now, config(), port, &[peer])
+            .connect(ends.now, config(self.interleaving), port, &[peer])
             .expect("a valid configuration");
         ends.exchange();
         assert!(ends.a.connected && ends.b.connected);
@@ -54,12 +57,13 @@ impl Stack for Whimbrel {
     }
 
     fn endpoints(&self) -> Option<Box<dyn Any>> {
-        Some(Box::new(ends()))
+        Some(Box::new(ends(self.interleaving)))
     }
 }
 
-fn config() -> AssociationConfig {
+fn config(interleaving: bool) -> AssociationConfig {
     AssociationConfig {
+        interleaving,
         recv_buffer: WINDOW as u32,
         send_buffer: WINDOW as u32,
         mtu: (PACKET + HEADERS) as u16,
@@ -67,11 +71,11 @@ fn config() -> AssociationConfig {
     }
 }
 
-fn end(addr: SocketAddr, listen: bool, seed: u64) -> End {
+fn end(addr: SocketAddr, listen: bool, seed: u64, interleaving: bool) -> End {
     let config = EndpointConfig {
         local_addrs: vec![addr],
         listen,
-        association: config().into(),
+        association: config(interleaving).into(),
         ..EndpointConfig::default()
     };
     let random = Box::new(ChaCha8Rng::seed_from_u64(seed));
@@ -85,10 +89,10 @@ fn end(addr: SocketAddr, listen: bool, seed: u64) -> End {
 }
 
 /// Two endpoints, nothing between them yet.
-fn ends() -> Ends {
+fn ends(interleaving: bool) -> Ends {
     Ends {
-        a: end(SocketAddr::from(([127, 0, 0, 1], 9899)), false, 1),
-        b: end(SocketAddr::from(([127, 0, 0, 2], 9899)), true, 2),
+        a: end(SocketAddr::from(([127, 0, 0, 1], 9899)), false, 1, interleaving),
+        b: end(SocketAddr::from(([127, 0, 0, 2], 9899)), true, 2, interleaving),
         now: Time::ZERO,
         packets: 0,
     }
@@ -105,18 +109,18 @@ fn freed_by_hub(count: u16, hub_listens: bool) -> f64 {
         SocketAddr::from(([127, 0, 0, 1], 9899)),
         EndpointConfig::default().local_port,
     );
-    let mut hub = end(hub_addr, hub_listens, 1);
+    let mut hub = end(hub_addr, hub_listens, 1, false);
     let mut spokes = Vec::new();
     for number in 1..=count {
         let [high, low] = number.to_be_bytes();
         let addr = SocketAddr::from(([127, 1, high, low], 9899));
-        let mut spoke = end(addr, !hub_listens, 1 + u64::from(number));
+        let mut spoke = end(addr, !hub_listens, 1 + u64::from(number), false);
         let (opener, peer) = if hub_listens {
             (&mut spoke, hub_addr)
         } else {
             (&mut hub, addr)
         };
-        let opened = opener.endpoint.connect(Time::ZERO, config(), port, &[peer]);
+        let opened = opener.endpoint.connect(Time::ZERO, config(false), port, &[peer]);
         opened.expect("a valid configuration");
         while carry(&mut hub, &mut spoke, Time::ZERO) + carry(&mut spoke, &mut hub, Time::ZERO) > 0 {}
         assert!(spoke.connected);

@@ -229,8 +229,8 @@ impl Receiver {
     pub(crate) fn on_data(&mut self, data: &Data<'_>) -> DataOutcome {
         let tsn = data.tsn;
         // RFC 8260 §2.2.3
-        if data.number.is_mid() != self.config.interleaves {
-            return DataOutcome::ProtocolViolation(if self.config.interleaves {
+        if data.number.is_mid() != self.assemblies.is_some() {
+            return DataOutcome::ProtocolViolation(if self.assemblies.is_some() {
                 "DATA instead of I-DATA"
             } else {
                 "I-DATA was not negotiated"
@@ -278,6 +278,7 @@ impl Receiver {
     }
 
     /// Processes an I-DATA chunk whose TSN is missing (RFC 8260 §2.2.3).
+    #[inline(never)]
     fn on_i_data(&mut self, data: &Data<'_>, key: Key) -> DataOutcome {
         if data.stream >= self.config.inbound_streams {
             return self.discard_invalid(data);
@@ -322,12 +323,16 @@ impl Receiver {
     }
 
     /// Admits a chunk, or counts it as dropped.
+    #[inline]
     fn has_room_for(&mut self, data: &Data<'_>) -> bool {
         let is_admitted = self.admit(data.tsn, data.payload.len());
-        // RFC 9260 §6.2 [9260:6.2-5]: a chunk that is dropped does not count as received.
-        self.stats.no_buffer += u64::from(!is_admitted);
-        self.sack.packet.dropped |= !is_admitted;
-        self.sack.packet.new |= is_admitted;
+        if is_admitted {
+            self.sack.packet.new = true;
+        } else {
+            // RFC 9260 §6.2 [9260:6.2-5]: a chunk that is dropped does not count as received.
+            self.stats.no_buffer += 1;
+            self.sack.packet.dropped = true;
+        }
         is_admitted
     }
 
@@ -359,6 +364,7 @@ impl Receiver {
         tsn.distance(self.cumulative) <= self.highest.distance(self.cumulative) && self.map.contains(tsn)
     }
 
+    #[inline]
     fn before(&self, tsn: Tsn) -> Neighbour {
         if tsn == self.cumulative.next() {
             return match self.tail {
@@ -372,10 +378,12 @@ impl Receiver {
         self.beyond_gap(tsn.previous(), Slot::end)
     }
 
+    #[inline]
     fn after(&self, tsn: Tsn) -> Neighbour {
         self.beyond_gap(tsn.next(), Slot::begin)
     }
 
+    #[inline]
     fn beyond_gap(&self, tsn: Tsn, bounded: impl Fn(Slot) -> bool) -> Neighbour {
         if !self.is_beyond_gap(tsn) {
             return Neighbour::Missing;
@@ -391,6 +399,7 @@ impl Receiver {
     /// RFC 9260 §3.3.1, §6.9 [9260:3.3.1-6, 3.3.1-12, 6.9-14]: the fragments of a message have consecutive TSNs, the
     /// first fragment begins it, the last one ends it, and all have the same stream, SSN, U bit and payload protocol
     /// identifier. Returns the contradiction, if there is one.
+    #[inline]
     fn contradiction(
         &self,
         data: &Data<'_>,

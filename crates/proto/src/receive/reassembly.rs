@@ -265,7 +265,7 @@ impl Receiver {
         message.stage = Stage::Ready;
         message.other = NONE;
         let (stream, unordered) = (message.stream, message.unordered());
-        let list = if self.config.interleaves && !self.partials.all().is_empty() {
+        let list = if !self.partials.all().is_empty() && self.assemblies.is_some() {
             let partial = self
                 .partials
                 .all_mut()
@@ -309,13 +309,9 @@ impl Receiver {
     /// is false until the last part). Other messages may come between its parts. If the message is unordered, no
     /// unordered message of the same stream does.
     pub(crate) fn recv(&mut self, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
+        let more = self.partial_with_more();
         // I-DATA: a long message does not keep back the others.
-        let first = if self.config.interleaves {
-            None
-        } else {
-            self.partial_with_more()
-        };
-        if let Some(place) = first {
+        if let Some(place) = more.filter(|_| self.assemblies.is_none()) {
             return self.recv_partial(place, part);
         }
         if let Some(head) = self.next_ready() {
@@ -325,7 +321,7 @@ impl Receiver {
             }
             return Some(self.hand_over(head, part));
         }
-        if let Some(place) = self.partial_with_more() {
+        if let Some(place) = more {
             return self.recv_partial(place, part);
         }
         if let Some(head) = self.next_partial() {
@@ -353,7 +349,7 @@ impl Receiver {
         }
         if let Some(partial) = self.partials.all().first()
             && partial.unordered
-            && !self.config.interleaves
+            && self.assemblies.is_none()
         {
             // The reader could not distinguish this message from the rest of the other one.
             let message = self.store.get(self.ready.head);

@@ -97,11 +97,10 @@ impl Lane {
         }
     }
 
-    /// Cuts the next `len` bytes off the first message. `len` is at least 1 and at most [`Lane::next_len`].
+    /// Cuts the next `len` bytes off the first message. `len` is at least 1 and at most [`Lane::next_len`]; `end`: it is as much.
     // [9260:6.9-9, 6.9-12, 6.9-13, 3.3.1-4, 3.3.1-6, 3.3.1-7, 3.3.1-11]
     #[inline]
-    pub(super) fn take(&mut self, len: usize, numbers: &mut Numbers) -> Option<Fragment> {
-        let end = len >= self.next_len()?;
+    pub(super) fn take(&mut self, len: usize, end: bool, numbers: &mut Numbers) -> Option<Fragment> {
         let begin = self.offset == 0;
         if begin {
             // Not before: a message that is given up before has no number.
@@ -153,7 +152,7 @@ impl Lane {
     pub(super) fn drop_next(&mut self, numbers: &mut Numbers) -> Option<(Message, Option<Fragment>)> {
         let left = self.next_len()?;
         let last = if self.is_begun() {
-            let fragment = self.take(left, numbers)?;
+            let fragment = self.take(left, true, numbers)?;
             Some(Fragment {
                 payload: MessagePayload::Zeros(0),
                 immediate: false,

@@ -56,7 +56,7 @@ impl Lanes {
     pub(super) fn next(&self) -> Option<&Lane> {
         match self {
             Lanes::One(lane) => Some(lane),
-            Lanes::Many(many) => many.lanes.get(&many.schedule.next()?),
+            Lanes::Many(many) => many.next(),
         }
     }
 
@@ -73,19 +73,15 @@ impl Lanes {
     pub(super) fn push(&mut self, message: Message, limit: Limit) {
         match self {
             Lanes::One(lane) => lane.push(message, limit),
-            Lanes::Many(many) => {
-                let stream = message.stream;
-                many.lanes.entry(stream).or_default().push(message, limit);
-                many.schedule.on_waiting(stream);
-            }
+            Lanes::Many(many) => many.push(message, limit),
         }
     }
 
     #[inline]
-    pub(super) fn take(&mut self, len: usize, numbers: &mut Numbers) -> Option<Fragment> {
+    pub(super) fn take(&mut self, len: usize, is_last: bool, numbers: &mut Numbers) -> Option<Fragment> {
         match self {
-            Lanes::One(lane) => lane.take(len, numbers),
-            Lanes::Many(many) => many.take(len, numbers),
+            Lanes::One(lane) => lane.take(len, is_last, numbers),
+            Lanes::Many(many) => many.take(len, is_last, numbers),
         }
     }
 
@@ -189,13 +185,26 @@ impl Lanes {
     }
 }
 
+// The first three are not inlined, so that the code for one lane, which most associations have, stays short.
 impl StreamLanes {
-    fn take(&mut self, len: usize, numbers: &mut Numbers) -> Option<Fragment> {
+    #[inline(never)]
+    fn next(&self) -> Option<&Lane> {
+        self.lanes.get(&self.schedule.next()?)
+    }
+
+    #[inline(never)]
+    fn push(&mut self, message: Message, limit: Limit) {
+        let stream = message.stream;
+        self.lanes.entry(stream).or_default().push(message, limit);
+        self.schedule.on_waiting(stream);
+    }
+
+    #[inline(never)]
+    fn take(&mut self, len: usize, is_last: bool, numbers: &mut Numbers) -> Option<Fragment> {
         let stream = self.schedule.next()?;
         let lane = self.lanes.get_mut(&stream)?;
-        let ends = len >= lane.next_len()?;
-        let fragment = lane.take(len, numbers);
-        self.schedule.on_taken(stream, len, ends, lane.is_empty());
+        let fragment = lane.take(len, is_last, numbers);
+        self.schedule.on_taken(stream, len, is_last, lane.is_empty());
         fragment
     }
 

@@ -111,11 +111,16 @@ impl SendQueue {
     }
 
     /// Returns when the next message is given up.
+    #[inline]
     pub(crate) fn next_limit(&self) -> Limit {
+        if !self.has_limits {
+            return Limit::Never;
+        }
         self.lanes.next().map_or(Limit::Never, |lane| lane.next_limit())
     }
 
     /// Returns whether a part of the next message has been sent.
+    #[inline]
     pub(crate) fn is_begun(&self) -> bool {
         self.lanes.next().is_some_and(|lane| lane.is_begun())
     }
@@ -126,10 +131,11 @@ impl SendQueue {
         // Before: the fragment is passed on without a copy.
         let left = self.next_len()?;
         self.bytes -= len;
-        if len >= left {
+        let is_last = len >= left;
+        if is_last {
             self.on_message_gone();
         }
-        self.lanes.take(len, &mut self.numbers)
+        self.lanes.take(len, is_last, &mut self.numbers)
     }
 
     /// The packet being filled is complete: the next chunk is put into another one.

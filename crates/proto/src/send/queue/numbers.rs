@@ -24,6 +24,36 @@ struct StreamMids {
     fsn: u32,
 }
 
+// Not inlined, so that the code for DATA chunks stays short.
+impl Mids {
+    #[inline(never)]
+    fn take(&mut self, index: usize, unordered: bool) -> u32 {
+        if index >= self.0.len() {
+            self.0.resize(index + 1, StreamMids::default());
+        }
+        let of_stream = &mut self.0[index];
+        of_stream.fsn = 0;
+        let next = if unordered {
+            &mut of_stream.unordered
+        } else {
+            &mut of_stream.ordered
+        };
+        let mid = *next;
+        *next = mid.wrapping_add(1);
+        mid
+    }
+
+    #[inline(never)]
+    fn take_fsn(&mut self, index: usize) -> u32 {
+        let Some(of_stream) = self.0.get_mut(index) else {
+            return 0;
+        };
+        let fsn = of_stream.fsn;
+        of_stream.fsn = fsn.wrapping_add(1);
+        fsn
+    }
+}
+
 impl Numbers {
     /// Returns the numbers of streams that have not been used.
     pub(super) fn new(is_interleaved: bool) -> Self {
@@ -54,21 +84,7 @@ impl Numbers {
                 next_ssn[index] = Ssn(ssn.0.wrapping_add(1));
                 u32::from(ssn.0)
             }
-            Numbers::Mids(mids) => {
-                if index >= mids.0.len() {
-                    mids.0.resize(index + 1, StreamMids::default());
-                }
-                let of_stream = &mut mids.0[index];
-                of_stream.fsn = 0;
-                let next = if unordered {
-                    &mut of_stream.unordered
-                } else {
-                    &mut of_stream.ordered
-                };
-                let mid = *next;
-                *next = mid.wrapping_add(1);
-                mid
-            }
+            Numbers::Mids(mids) => mids.take(index, unordered),
         }
     }
 
@@ -76,13 +92,10 @@ impl Numbers {
     /// none.
     #[inline]
     pub(super) fn take_fsn(&mut self, stream: u16) -> u32 {
-        let Numbers::Mids(mids) = self else { return 0 };
-        let Some(of_stream) = mids.0.get_mut(usize::from(stream)) else {
-            return 0;
-        };
-        let fsn = of_stream.fsn;
-        of_stream.fsn = fsn.wrapping_add(1);
-        fsn
+        match self {
+            Numbers::Ssns(_) => 0,
+            Numbers::Mids(mids) => mids.take_fsn(usize::from(stream)),
+        }
     }
 
     /// All streams start at 0 again.

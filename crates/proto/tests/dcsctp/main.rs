@@ -1,0 +1,456 @@
+//! The protocol core and dcsctp, the SCTP of WebRTC in Chromium and Firefox, in memory: handshakes from either end, messages of all sizes,
+//! partial reliability, interleaving and endings, over a network that may lose, delay and reorder packets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use dcsctp::api::{DcSctpSocket, Options, PpId, SendOptions, SocketEvent, SocketState, SocketTime, StreamId};
+use whimbrel_control::{Rng, Span, Time};
+use whimbrel_proto::{
+    AssocId, AssociationConfig, CloseReason, Ecn, Endpoint, EndpointConfig, Event, Message, PacketMeta, Reliability,
+    Scheduler, State, TransportAddr,
+};
+use whimbrel_wire::{ByteSink, Checksum, ChecksumField, ChunkType, PacketView};
+
+const OUR_PORT: u16 = 5001;
+const THEIR_PORT: u16 = 5002;
+/// One way.
+const DELAY: Duration = Duration::from_millis(10);
+
+/// A message that was read: its stream and its content.
+type Content = (u16, Vec<u8>);
+
+/// Our endpoint, their socket, and the network between them.
+struct Pair {
+    ours: Endpoint,
+    theirs: Box<dyn DcSctpSocket>,
+    now: Duration,
+    rng: Rng,
+    /// Packets under way: arrival, number, whether they go to us.
+    packets: BTreeMap<(Duration, u64), (bool, Vec<u8>)>,
+    sent: u64,
+    /// Share of packets lost.
+    loss: f64,
+    /// Types of the chunks sent by us and by them.
+    chunks: [BTreeSet<ChunkType>; 2],
+    events: Vec<Event>,
+    errors: Vec<String>,
+    read_by_us: Vec<Content>,
+    read_by_them: Vec<Content>,
+    partial: BTreeMap<(u16, bool), Vec<u8>>,
+}
+
+fn address(last: u8) -> TransportAddr {
+    TransportAddr::from(([10, 0, 0, last], 0))
+}
+
+fn our_config() -> AssociationConfig {
+    AssociationConfig {
+        mtu: 1300,
+        partial_reliability: true,
+        hb_interval: Span::ZERO,
+        rto_min: Span::from_millis(200),
+        send_buffer: 4 << 20,
+        outbound_streams: 100,
+        ..AssociationConfig::default()
+    }
+}
+
+fn their_options() -> Options {
+    Options {
+        local_port: THEIR_PORT,
+        remote_port: OUR_PORT,
+        mtu: 1200,
+        heartbeat_interval: Duration::from_secs(1000),
+        max_send_buffer_size: 4 << 20,
+        per_stream_send_queue_limit: 4 << 20,
+        max_message_size: 1 << 20,
+        ..Options::default()
+    }
+}
+
+impl Pair {
+    fn new(config: &AssociationConfig, options: &Options, seed: u64) -> Self {
+        let endpoint = EndpointConfig {
+            local_port: OUR_PORT,
+            local_addrs: vec![address(1)],
+            listen: true,
+            association: config.clone().into(),
+            ..EndpointConfig::default()
+        };
+        Pair {
+            ours: Endpoint::new(endpoint, Box::new(Rng::stream(seed, "ours"))).expect("valid"),
+            theirs: dcsctp::new_socket("theirs", options),
+            now: Duration::from_secs(1),
+            rng: Rng::stream(seed, "network"),
+            packets: BTreeMap::new(),
+            sent: 0,
+            loss: 0.0,
+            chunks: Default::default(),
+            events: Vec::new(),
+            errors: Vec::new(),
+            read_by_us: Vec::new(),
+            read_by_them: Vec::new(),
+            partial: BTreeMap::new(),
+        }
+    }
+
+    /// Returns a pair with an association, opened by either end.
+    fn established(config: &AssociationConfig, options: &Options, we_open: bool) -> (Self, AssocId) {
+        let mut pair = Pair::new(config, options, 1);
+        if we_open {
+            pair.open(config);
+        } else {
+            pair.theirs.connect();
+        }
+        pair.run(Duration::from_secs(1));
+        let id = pair.id().expect("an association");
+        assert_eq!(pair.state(), Some(State::Established));
+        assert_eq!(pair.theirs.state(), SocketState::Connected);
+        (pair, id)
+    }
+
+    fn open(&mut self, config: &AssociationConfig) {
+        let now = self.time();
+        let opened = self.ours.connect(now, config.clone(), THEIR_PORT, &[address(2)]);
+        opened.expect("valid");
+    }
+
+    fn time(&self) -> Time {
+        Time::from_nanos(self.now.as_nanos() as u64)
+    }
+
+    fn id(&self) -> Option<AssocId> {
+        self.ours.associations().next()
+    }
+
+    fn state(&self) -> Option<State> {
+        Some(self.ours.association(self.id()?)?.state())
+    }
+
+    fn carry(&mut self, to_us: bool, bytes: Vec<u8>) {
+        let packet = PacketView::parse(&bytes, Checksum::Verify).expect("well formed");
+        let types = packet.chunks().map(|chunk| chunk.expect("well formed").chunk_type());
+        self.chunks[usize::from(to_us)].extend(types);
+        self.sent += 1;
+        if self.rng.chance(self.loss) {
+            return;
+        }
+        let jitter = if self.loss > 0.0 { self.rng.below(8000) } else { 0 };
+        let at = self.now + DELAY + Duration::from_micros(jitter);
+        self.packets.insert((at, self.sent), (to_us, bytes));
+    }
+
+    /// Sends and reads what is ready at both ends.
+    fn exchange(&mut self) {
+        let now = self.time();
+        loop {
+            let mut bytes = Vec::new();
+            let mut sink = ByteSink::new(&mut bytes, ChecksumField::Compute);
+            if self.ours.poll_transmit(now, &mut sink).is_none() {
+                break;
+            }
+            self.carry(false, bytes);
+        }
+        self.events
+            .extend(std::iter::from_fn(|| self.ours.poll_event()).map(|(_, event)| event));
+        while let Some(event) = self.theirs.poll_event() {
+            match event {
+                SocketEvent::SendPacket(packet) => self.carry(true, packet),
+                SocketEvent::OnAborted(kind, text) => self.errors.push(format!("aborted {kind:?}: {text}")),
+                SocketEvent::OnError(kind, text) => self.errors.push(format!("{kind:?}: {text}")),
+                _ => {}
+            }
+        }
+        while let Some(message) = self.theirs.get_next_message() {
+            self.read_by_them.push((message.stream_id.0, message.payload));
+        }
+        let ids: Vec<AssocId> = self.ours.associations().collect();
+        for id in ids {
+            self.read(id);
+        }
+    }
+
+    fn read(&mut self, id: AssocId) {
+        let now = self.time();
+        loop {
+            let mut part = Vec::new();
+            let Some(received) = self.ours.recv(now, id, &mut |bytes| bytes.append_to(&mut part)) else {
+                return;
+            };
+            let content = self.partial.entry((received.stream, received.unordered)).or_default();
+            if received.begin {
+                content.clear();
+            }
+            content.append(&mut part);
+            if received.end {
+                self.read_by_us.push((received.stream, std::mem::take(content)));
+            }
+        }
+    }
+
+    fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        self.exchange();
+        loop {
+            let packet = self.packets.keys().next().map(|key| key.0);
+            let ours = self.ours.next_timeout().map(|at| Duration::from_nanos(at.as_nanos()));
+            let theirs = Some(self.theirs.poll_timeout() - SocketTime::zero()).filter(|at| *at < end);
+            let due = [packet, ours, theirs].into_iter().flatten().min();
+            let Some(due) = due.filter(|due| *due <= end) else {
+                self.now = end;
+                return;
+            };
+            self.now = self.now.max(due);
+            let now = self.time();
+            self.theirs.advance_time(SocketTime::zero() + self.now);
+            self.ours.handle_timeout(now);
+            while let Some(entry) = self.packets.first_entry().filter(|entry| entry.key().0 <= self.now) {
+                let (to_us, bytes) = entry.remove();
+                if to_us {
+                    let meta = PacketMeta {
+                        local: address(1),
+                        remote: address(2),
+                        ecn: Ecn::NotEct,
+                        congestion_indicated: false,
+                    };
+                    // What is discarded is counted by the endpoint, and shows in what does not arrive.
+                    let _ = self.ours.handle_datagram(now, meta, &bytes);
+                } else {
+                    self.theirs.handle_input(&bytes);
+                }
+            }
+            self.exchange();
+        }
+    }
+
+    fn send(&mut self, message: Message) {
+        let (now, id) = (self.time(), self.id().expect("an association"));
+        self.ours.send(now, id, message).expect("there is room");
+    }
+
+    fn they_send(&mut self, stream: u16, content: Vec<u8>, options: &SendOptions) {
+        let message = dcsctp::api::Message::new(StreamId(stream), PpId(53), content);
+        self.theirs.send(message, options).expect("there is room");
+    }
+
+    fn gave_up(&self) -> usize {
+        let all = self.events.iter();
+        all.filter(|event| matches!(event, Event::SendFailed(_))).count()
+    }
+
+    fn closed(&self) -> Option<&CloseReason> {
+        self.events.iter().find_map(|event| match event {
+            Event::Closed(reason) => Some(reason),
+            _ => None,
+        })
+    }
+}
+
+fn content(number: usize, len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at * 7 + number) as u8).collect()
+}
+
+/// With and without interleaving.
+fn both() -> [(AssociationConfig, Options); 2] {
+    [false, true].map(|interleaving| {
+        let config = AssociationConfig {
+            interleaving,
+            scheduler: Scheduler::RoundRobin,
+            ..our_config()
+        };
+        let options = Options {
+            enable_message_interleaving: interleaving,
+            ..their_options()
+        };
+        (config, options)
+    })
+}
+
+#[test]
+fn either_end_opens_the_association() {
+    for (config, options) in both() {
+        for we_open in [true, false] {
+            let (pair, _) = Pair::established(&config, &options, we_open);
+            assert_eq!(pair.errors, [""; 0]);
+        }
+    }
+}
+
+#[test]
+fn both_ends_open_it_at_once() {
+    for (config, options) in both() {
+        let mut pair = Pair::new(&config, &options, 3);
+        pair.open(&config);
+        pair.theirs.connect();
+        pair.run(Duration::from_secs(5));
+        assert_eq!(pair.state(), Some(State::Established));
+        assert_eq!(pair.theirs.state(), SocketState::Connected);
+        pair.send(Message::new(3, content(3, 5000)));
+        pair.they_send(4, content(4, 5000), &SendOptions::default());
+        pair.run(Duration::from_secs(2));
+        assert_eq!(pair.read_by_them, [(3, content(3, 5000))]);
+        assert_eq!(pair.read_by_us, [(4, content(4, 5000))]);
+    }
+}
+
+#[test]
+fn interleaving_is_used_if_both_offer_it() {
+    for (own, their) in [(true, true), (true, false), (false, true), (false, false)] {
+        let config = AssociationConfig {
+            interleaving: own,
+            ..our_config()
+        };
+        let options = Options {
+            enable_message_interleaving: their,
+            ..their_options()
+        };
+        let (mut pair, id) = Pair::established(&config, &options, true);
+        let both = own && their;
+        let association = pair.ours.association(id).expect("established");
+        assert_eq!(association.uses_interleaving(), both);
+        assert!(association.uses_partial_reliability());
+        let metrics = pair.theirs.get_metrics().expect("connected");
+        assert_eq!(metrics.uses_message_interleaving, both);
+        pair.send(Message::new(1, content(1, 3000)));
+        pair.they_send(1, content(2, 3000), &SendOptions::default());
+        pair.run(Duration::from_secs(2));
+        for chunks in &pair.chunks {
+            assert_eq!(chunks.contains(&ChunkType::I_DATA), both);
+            assert_eq!(chunks.contains(&ChunkType::DATA), !both);
+        }
+    }
+}
+
+/// 1 byte to 200 KiB, ordered and unordered, both ways at once, without and with losses.
+#[test]
+fn messages_of_all_sizes_arrive_both_ways() {
+    for loss in [0.0, 0.03] {
+        for (config, options) in both() {
+            let (mut pair, _) = Pair::established(&config, &options, false);
+            pair.loss = loss;
+            let lens = [1, 2, 100, 1131, 1132, 1133, 5000, 65_536, 204_800];
+            let mut wanted = Vec::new();
+            for number in 0..60 {
+                let (stream, len) = (number as u16 % 7, lens[number % lens.len()]);
+                let unordered = number % 5 == 0;
+                pair.send(Message {
+                    unordered,
+                    ..Message::new(stream, content(number, len))
+                });
+                let options = SendOptions {
+                    unordered,
+                    ..SendOptions::default()
+                };
+                pair.they_send(stream, content(number, len), &options);
+                wanted.push((stream, content(number, len)));
+                pair.run(Duration::from_millis(50));
+            }
+            pair.run(Duration::from_secs(300));
+            assert_eq!(pair.errors, [""; 0]);
+            wanted.sort();
+            for read in [&mut pair.read_by_us, &mut pair.read_by_them] {
+                read.sort();
+                assert_eq!(read.len(), wanted.len());
+                assert!(*read == wanted, "another content");
+            }
+        }
+    }
+}
+
+/// Messages that are given up by us and by them leave the others as they are.
+#[test]
+fn messages_are_given_up_by_either_end() {
+    for (config, options) in both() {
+        let (mut pair, id) = Pair::established(&config, &options, true);
+        pair.loss = 0.1;
+        for number in 0..300_usize {
+            let (stream, given_up) = (number as u16 % 4, number % 2 == 0);
+            let unordered = number % 3 == 0;
+            let reliability = match number % 4 {
+                0 => Reliability::Retransmissions(0),
+                2 => Reliability::Lifetime(Span::from_millis(100)),
+                _ => Reliability::Full,
+            };
+            pair.send(Message {
+                unordered,
+                reliability,
+                ..Message::new(stream, content(number, 3000))
+            });
+            let options = SendOptions {
+                unordered,
+                max_retransmissions: (number % 4 == 0).then_some(0),
+                lifetime: (number % 4 == 2).then_some(Duration::from_millis(100)),
+                ..SendOptions::default()
+            };
+            pair.they_send(stream, content(number, 3000), &options);
+            pair.run(Duration::from_millis(if given_up { 20 } else { 40 }));
+        }
+        pair.loss = 0.0;
+        pair.run(Duration::from_secs(120));
+        let interleaves = config.interleaving;
+        let forward = if interleaves {
+            ChunkType::I_FORWARD_TSN
+        } else {
+            ChunkType::FORWARD_TSN
+        };
+        for (chunks, read) in pair.chunks.iter().zip([&pair.read_by_them, &pair.read_by_us]) {
+            assert!(chunks.contains(&forward), "{chunks:?}");
+            let reliable = (0..300).filter(|number| number % 2 == 1);
+            for number in reliable {
+                let wanted = content(number, 3000);
+                let times = read
+                    .iter()
+                    .filter(|(stream, known)| *stream == number as u16 % 4 && *known == wanted)
+                    .count();
+                assert!(times >= 1, "{number} of {} at {interleaves}", read.len());
+            }
+            assert!(read.len() < 300, "none was given up");
+        }
+        assert!(pair.gave_up() > 10, "{}", pair.gave_up());
+        let association = pair.ours.association(id).expect("established");
+        assert_eq!((association.buffered_send(), association.buffered_receive()), (0, 0));
+        assert_eq!(pair.errors, [""; 0]);
+    }
+}
+
+/// A long message of either end does not keep back short ones.
+#[test]
+fn short_messages_pass_a_long_one() {
+    let [_, (config, options)] = both();
+    let (mut pair, _) = Pair::established(&config, &options, true);
+    pair.send(Message::new(1, content(1, 900_000)));
+    pair.they_send(1, content(1, 900_000), &SendOptions::default());
+    pair.run(Duration::from_millis(60));
+    pair.send(Message::new(2, content(2, 100)));
+    pair.they_send(2, content(2, 100), &SendOptions::default());
+    pair.run(Duration::from_secs(60));
+    let short_first = [(2, content(2, 100)), (1, content(1, 900_000))];
+    assert!(pair.read_by_them == short_first, "from us");
+    assert!(pair.read_by_us == short_first, "from them");
+}
+
+#[test]
+fn either_end_shuts_down_or_aborts() {
+    for (config, options) in both() {
+        for (we_end, gracefully) in [(true, true), (false, true), (true, false), (false, false)] {
+            let (mut pair, id) = Pair::established(&config, &options, true);
+            pair.send(Message::new(1, content(1, 20_000)));
+            pair.they_send(1, content(2, 20_000), &SendOptions::default());
+            pair.run(Duration::from_secs(2));
+            let now = pair.time();
+            match (we_end, gracefully) {
+                (true, true) => {
+                    pair.ours.shutdown(now, id);
+                }
+                (true, false) => pair.ours.abort(now, id, "the end"),
+                (false, true) => pair.theirs.shutdown(),
+                (false, false) => pair.theirs.close(),
+            }
+            pair.run(Duration::from_secs(10));
+            assert!(pair.closed().is_some(), "{we_end} {gracefully}");
+            assert_eq!(pair.theirs.state(), SocketState::Closed, "{we_end} {gracefully}");
+            assert_eq!((pair.read_by_us.len(), pair.read_by_them.len()), (1, 1));
+        }
+    }
+}
