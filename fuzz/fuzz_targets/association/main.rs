@@ -12,7 +12,7 @@ use libfuzzer_sys::fuzz_target;
 use whimbrel_control::multipath::{ReportingChanges, RetransmitPath};
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{
-    AssocId, AssociationConfig, AuthConfig, Endpoint, EndpointConfig, Message, PacketMeta, PathId, Preset, TransportAddr,
+    AssocId, AssociationConfig, AuthConfig, Endpoint, EndpointConfig, Message, PacketMeta, PathId, Preset, Reliability, Scheduler, TransportAddr,
 };
 use whimbrel_wire::{ByteSink, Checksum, ChecksumField, ChunkType, PacketView};
 
@@ -178,6 +178,12 @@ impl World {
         let message = Message {
             unordered: input.below(4) == 0,
             immediate: input.below(8) == 0,
+            reliability: match input.below(6) {
+                0 => Reliability::Retransmissions(input.below(2) as u32),
+                1 => Reliability::Lifetime(Span::from_millis(u64::from(input.byte()) * 8)),
+                2 => Reliability::Priority(input.below(3) as u16),
+                _ => Reliability::Full,
+            },
             ..Message::zeros(input.below(3) as u16, 1 + (u32::from(input.byte()) << input.below(9)))
         };
         let _ = self.endpoints[host].send(self.now, id, message);
@@ -266,7 +272,7 @@ impl World {
         assert!(bytes.len() + 20 <= self.mtu || may_be_large, "{} bytes: {chunks:?}", bytes.len());
         let alone = chunks.iter().any(|chunk| chunk.chunk_type().must_be_alone());
         assert!(!alone || chunks.len() == 1, "in company: {chunks:?}");
-        let is_data = |chunk: &whimbrel_wire::Chunk<'_>| chunk.chunk_type() == ChunkType::DATA;
+        let is_data = |chunk: &whimbrel_wire::Chunk<'_>| matches!(chunk, whimbrel_wire::Chunk::Data(_));
         let control_after_data = chunks.windows(2).any(|pair| is_data(&pair[0]) && !is_data(&pair[1]));
         assert!(!control_after_data, "control chunks behind DATA: {chunks:?}");
     }
@@ -286,20 +292,35 @@ impl World {
 }
 
 fn association(input: &mut Input<'_>, mtu: u16) -> AssociationConfig {
-    let (flags, others) = (input.byte(), input.byte());
+    let (flags, others, order) = (input.byte(), input.byte(), input.byte());
+    let max_burst = [0, 1, 4][input.below(3)];
     AssociationConfig {
+        interleaving: order & 3 != 0,
+        partial_reliability: order & 4 != 0,
+        scheduler: [
+            Scheduler::FirstCome,
+            Scheduler::RoundRobin,
+            Scheduler::RoundRobinPacket,
+            Scheduler::Priority,
+            Scheduler::FairCapacity,
+            Scheduler::WeightedFair,
+        ][usize::from(order >> 3) % 6],
         preset: [Preset::Rfc9260, Preset::Rfc4960, Preset::Rfc2960, Preset::Ns2][input.below(4)],
         recv_buffer: [1500, 5000, 65_536][input.below(3)],
         send_buffer: [1500, 65_536][usize::from(flags & 1)],
         mtu,
-        max_burst: [0, 1, 4][input.below(3)],
+        max_burst,
         retransmit_path: [
             None,
             Some(RetransmitPath::Standard),
             Some(RetransmitPath::Same),
             Some(RetransmitPath::Alternate),
         ][input.below(4)],
-        reporting: reporting(others),
+        reporting: ReportingChanges {
+            // More arrivals per SACK than a burst has would stop the sender: refused.
+            arrivals_per_sack: (others & 1 != 0 && max_burst == 0).then_some(5),
+            ..reporting(others)
+        },
         dynamic_addresses: flags & 128 != 0,
         auth: AuthConfig {
             enabled: others & 64 != 0,
@@ -319,7 +340,6 @@ fn association(input: &mut Input<'_>, mtu: u16) -> AssociationConfig {
 
 fn reporting(flags: u8) -> ReportingChanges {
     ReportingChanges {
-        arrivals_per_sack: (flags & 1 != 0).then_some(5),
         dac: Some(flags & 2 != 0),
         two_level_buffer: Some(flags & 4 != 0),
         second_level_buffer: Some(if flags & 8 != 0 { 1500 } else { 65_536 }),

@@ -3,8 +3,9 @@
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use whimbrel_wire::{
-    Asconf, Auth, ByteSink, Cause, Causes, Checksum, ChecksumField, Chunk, CommonHeader, Data, DuplicateTsns, GapBlock, GapBlocks,
-    HeartbeatInfo, Init, NewGaps, NrSack, PacketSink, PacketView, Parameter, Parameters, Payload, RawChunk, Sack, SackLists, MessageNumber, Ssn, Tsn, hmac_id,
+    Asconf, Auth, ByteSink, Cause, Causes, Checksum, ChecksumField, Chunk, CommonHeader, Data, DuplicateTsns, ForwardTsn, GapBlock,
+    GapBlocks, HeartbeatInfo, Init, MessageNumber, Mid, NewGaps, NrSack, PacketSink, PacketView, Parameter, Parameters, Payload, RawChunk,
+    Sack, SackLists, Skipped, SkippedStreams, Ssn, Tsn, hmac_id,
 };
 
 use crate::input::Input;
@@ -24,6 +25,8 @@ pub struct Knowledge {
     vectors: [Vec<u8>; 2],
     cookie: Vec<u8>,
     heartbeat: Vec<u8>,
+    /// The data sent last was in I-DATA chunks.
+    interleaves: bool,
 }
 
 impl Knowledge {
@@ -49,7 +52,10 @@ impl Knowledge {
                         self.cookie = cookie.to_vec();
                     }
                 }
-                Chunk::Data(data) => self.tsns[from] = data.tsn.0,
+                Chunk::Data(data) => {
+                    self.tsns[from] = data.tsn.0;
+                    self.interleaves = data.number.is_mid();
+                }
                 Chunk::Asconf(asconf) => self.serials[from] = asconf.serial,
                 Chunk::Sack(sack) => self.acks[from] = sack.cumulative_tsn_ack.0,
                 Chunk::Heartbeat(info) => self.heartbeat = info.0.to_vec(),
@@ -183,7 +189,7 @@ fn push_asconf(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &m
 }
 
 fn push_chunk(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mut dyn PacketSink) {
-    match input.below(20) {
+    match input.below(23) {
         0..=3 => push_data(knowledge, to, input, sink),
         4..=6 => push_sack(SackKind::Sack, knowledge, to, input, sink),
         7 => sink.push(&Chunk::Heartbeat(HeartbeatInfo(&ZEROS[..usize::from(input.half()) % 1500]))),
@@ -203,6 +209,7 @@ fn push_chunk(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mu
         15..=16 => push_init(knowledge, to, input, sink),
         18 => push_sack(SackKind::NrSack, knowledge, to, input, sink),
         19 => push_sack(SackKind::NewGaps, knowledge, to, input, sink),
+        20..=21 => push_forward(knowledge, to, input, sink),
         _ => {
             let value = input.bytes(12);
             let mut raw = vec![input.byte() | 0x20, input.byte(), 0, 4 + value.len() as u8];
@@ -214,20 +221,51 @@ fn push_chunk(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mu
     }
 }
 
+/// The number of a message: mostly of the kind that is in use.
+fn number(knowledge: &Knowledge, input: &mut Input<'_>) -> MessageNumber {
+    let near_zero = input.below(6) as u32;
+    let value = if near_zero < 5 { near_zero } else { input.word() };
+    if knowledge.interleaves != (input.below(16) == 0) {
+        MessageNumber::Mid(Mid(value))
+    } else {
+        MessageNumber::Ssn(Ssn(value as u16))
+    }
+}
+
 fn push_data(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mut dyn PacketSink) {
     let flags = input.byte();
-    let len = [1, 1, 4, 1000, 1452, 0][input.below(6)];
+    let len = [1, 1, 4, 1000, 1448, 0][input.below(6)];
+    let number = number(knowledge, input);
+    let begin = flags & 2 == 0;
     sink.push(&Chunk::Data(Data {
         tsn: near(knowledge.tsns[1 - to].wrapping_add(1), input),
         stream: [0, 0, 1, 2, 999][input.below(5)],
-        number: MessageNumber::Ssn(Ssn(input.below(4) as u16)),
-        fsn: 0,
+        number,
+        fsn: if begin || !number.is_mid() { 0 } else { near(1, input).0 },
         ppid: 0,
         unordered: flags & 4 != 0,
-        begin: flags & 2 == 0,
+        begin,
         end: flags & 1 == 0,
         immediate: flags & 8 != 0,
         payload: Payload::Bytes(&ZEROS[..len]),
+    }));
+}
+
+fn push_forward(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mut dyn PacketSink) {
+    let is_mid = number(knowledge, input).is_mid();
+    let mut list = Vec::new();
+    for _ in 0..input.below(4) {
+        let value = input.below(6) as u32;
+        let entry = Skipped {
+            stream: [0, 0, 1, 2, 999][input.below(5)],
+            unordered: is_mid && input.below(2) == 0,
+            number: if is_mid { MessageNumber::Mid(Mid(value)) } else { MessageNumber::Ssn(Ssn(value as u16)) },
+        };
+        SkippedStreams::append(&mut list, entry);
+    }
+    sink.push(&Chunk::ForwardTsn(ForwardTsn {
+        new_cumulative_tsn: near(knowledge.tsns[1 - to], input),
+        skipped: if is_mid { SkippedStreams::interleaved(&list) } else { SkippedStreams::from_wire_bytes(&list) },
     }));
 }
 
