@@ -118,7 +118,8 @@ impl MessagePayload {
 pub struct Received {
     /// The stream on which it arrived.
     pub stream: u16,
-    /// Its stream sequence number; zero and without meaning if the message is unordered.
+    /// Its stream sequence number, or with interleaving the lower half of its message identifier (RFC 8260 §4.1); zero and without meaning if
+    /// the message is unordered.
     pub ssn: Ssn,
     /// Payload protocol identifier set by the sender.
     pub ppid: u32,
@@ -129,8 +130,9 @@ pub struct Received {
     /// Whether the message begins here. If the next message of the same stream and order begins before this one has ended, the peer
     /// has restarted or has given the message up (RFC 3758), and the rest of this one will never arrive.
     pub begin: bool,
-    /// Whether the message ends here. False only if a message larger than the receive buffer is delivered in parts. Whole messages of
-    /// other streams, or of the other order, may come between the parts.
+    /// Whether the message ends here. False only if a message larger than the receive buffer is delivered in parts; with interleaving, one
+    /// larger than half of it, or one that stays incomplete while others fill it. Whole messages of other streams, or of the other order, may
+    /// come between the parts, and with interleaving also parts of such messages.
     pub end: bool,
     /// Whether it arrived before the peer restarted last: it does not belong to what the peer sends now.
     pub before_restart: bool,

@@ -563,6 +563,14 @@ impl Association {
         is_set
     }
 
+    /// Returns whether messages of different streams are interleaved (RFC 8260): both ends have
+    /// [`interleaving`](crate::AssociationConfig::interleaving) on.
+    pub fn uses_interleaving(&self) -> bool {
+        let state = self.handle.shared.lock();
+        let association = state.endpoint.association(self.handle.id);
+        association.is_some_and(|association| association.uses_interleaving())
+    }
+
     /// Sets the value of a stream that the scheduler of this end uses: its priority, 0 being the highest, or its weight (RFC 8260 §4.3.3).
     /// [`AssociationConfig::scheduler`](crate::AssociationConfig::scheduler) chooses the scheduler. Returns false if there is no such stream.
     ///
@@ -579,7 +587,7 @@ impl Association {
     /// config.association.interleaving = true;
     /// config.association.scheduler = Scheduler::Priority;
     /// let stack = Stack::bind(config)?;
-    /// let association = stack.connect(5001, &["198.51.100.1:9899".parse()?]).await?;
+    /// let association = stack.connect(&["198.51.100.1:9899".parse()?], 5001).await?;
     /// let (control, bulk) = (0, 1);
     /// association.set_stream_value(bulk, 10);
     /// association.send(Message::new(bulk, vec![7; 16 << 20])).await?;
