@@ -5,7 +5,7 @@ use whimbrel_wire::Tsn;
 
 use super::progress::Progress;
 use super::queue::Limit;
-use super::{Sending, fresh_ring};
+use super::{Sending, fresh_ring, long_message};
 use crate::PathId;
 use crate::association::grow;
 use crate::context::Context;
@@ -33,6 +33,7 @@ impl Sending {
         }
         if !self.has_send_room(message.len()) {
             self.wants_space = true;
+            self.wants_little |= message.len() <= long_message(&self.config);
             return (self.take_progress(), Err(message));
         }
         self.queue.push(message, now);
@@ -83,18 +84,22 @@ impl Sending {
 
     /// Returns whether the message would have room once these bytes, of this number of waiting messages, are gone.
     pub(in crate::send) fn has_room_without(&self, bytes: usize, messages: usize, len: usize) -> bool {
-        let held = self.buffered().saturating_sub(bytes);
+        let limit = self.send_limit();
+        // A long message would wait without end while others fill the buffer with short ones, or if it is longer than the buffer.
+        if len > long_message(&self.config) && self.buffered().saturating_sub(bytes) <= limit {
+            return true;
+        }
+        let held = self.counted().saturating_sub(bytes);
         if held + len <= self.config.send_buffer as usize {
             return true;
         }
-        // A long message would wait without end while others fill the buffer with short ones, or if it is longer than the buffer. Its bytes are
-        // not copied.
-        let is_long = len > self.config.send_buffer as usize / 4;
-        if self.config.max_message.is_some() && is_long && held <= self.send_limit() {
-            return true;
-        }
         let overhead = (self.queue.len() + self.outstanding.len()).saturating_sub(messages) * SEND_OVERHEAD;
-        held + overhead + len <= self.send_limit()
+        held + overhead + len <= limit
+    }
+
+    /// Returns the bytes in the send buffer, of a long message that waits no more than its share.
+    fn counted(&self) -> usize {
+        self.queue.counted_bytes() + self.outstanding.data_held() as usize
     }
 
     /// Reports to a user that waits for it that the send buffer has room, or that all data is acknowledged.
@@ -106,8 +111,13 @@ impl Sending {
         } else {
             limit / 4 * 3
         };
-        if self.wants_space && self.buffered() <= enough {
-            self.wants_space = false;
+        let held = if self.wants_little {
+            self.counted()
+        } else {
+            self.buffered()
+        };
+        if self.wants_space && held <= enough {
+            (self.wants_space, self.wants_little) = (false, false);
             self.progress.has_space = true;
         }
         if self.wants_idle && self.queue.is_empty() && self.outstanding.is_empty() {

@@ -98,6 +98,8 @@ pub(crate) struct Sending {
     buffer: u32,
     /// The user waits for room in the send buffer.
     wants_space: bool,
+    /// The user waits for room for a message that is not long.
+    wants_little: bool,
     /// The user waits until all data is acknowledged.
     wants_idle: bool,
     /// The latest round-trip time measured on any path; zero: none.
@@ -147,7 +149,7 @@ impl Sending {
             truth: truth.map(|truth| Box::new(Truth(truth))),
             choice: Choice::default(),
             outgoing: OutgoingQueue::default(),
-            queue: SendQueue::new(config.scheduler),
+            queue: SendQueue::new(config.scheduler, long_message(&config)),
             outstanding: fresh_ring(initial_tsn, paths.len(), &config),
             window: PeerWindow::new(0),
             rates: None,
@@ -161,6 +163,7 @@ impl Sending {
             max_data: 0,
             buffer: config.send_buffer,
             wants_space: false,
+            wants_little: false,
             wants_idle: false,
             latest_rtt: Span::ZERO,
             identity: None,
@@ -431,6 +434,16 @@ impl Sending {
             delivered: path.delivered(),
             quality: path.quality.measures(),
         }
+    }
+}
+
+/// Returns the length in bytes above which a message is long. Its bytes are not copied, and it may be longer than the send buffer: it counts for
+/// no more than this length beside others. Without `max_message`, no message is long.
+fn long_message(config: &Resolved) -> usize {
+    if config.max_message.is_some() {
+        config.send_buffer as usize / 4
+    } else {
+        usize::MAX
     }
 }
 

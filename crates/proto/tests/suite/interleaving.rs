@@ -8,7 +8,7 @@ use whimbrel_control::multipath::distribution::DistributionSpec;
 use whimbrel_control::{Rng, Span};
 use whimbrel_proto::{
     AssocId, AssociationConfig, AuthConfig, CloseReason, Discard, Event, Message, MessagePayload, Reliability,
-    Scheduler, State,
+    Scheduler, SendError, State,
 };
 use whimbrel_wire::{Chunk, ChunkType, Data, ForwardTsn, MessageNumber, Mid, SkippedStreams, Tsn};
 
@@ -175,6 +175,35 @@ fn a_long_message_keeps_back_short_ones_only_without_interleaving() {
             net.now.since(short)
         );
     }
+}
+
+/// A message that is longer than the send buffer leaves room for short ones, and for no second long one.
+#[test]
+fn a_long_message_that_waits_leaves_room_in_the_send_buffer() {
+    let config = AssociationConfig {
+        send_buffer: 100_000,
+        max_message: Some(1 << 20),
+        scheduler: Scheduler::Priority,
+        ..config()
+    };
+    let (mut net, a, _) = Net::established(1, &config);
+    net.a.set_stream_value(a, 1, 5);
+    net.send(Host::A, a, Message::zeros(1, 1_000_000));
+    let full = |net: &mut Net, len| {
+        let refused = net.a.send(net.now, a, Message::zeros(2, len));
+        matches!(refused, Err(SendError::Full(_)))
+    };
+    assert!(full(&mut net, 200_000), "a second long one");
+    let mut short = 0;
+    while !full(&mut net, 10_000) {
+        short += 1;
+    }
+    assert_eq!(short, 7, "three quarters of the buffer are for the others");
+    assert_eq!(net.a.association(a).expect("open").buffered_send(), 1_070_000);
+    net.run_for(Span::from_secs(60));
+    assert_eq!(net.contents(Host::B).len(), 8);
+    assert!(net.events_of(Host::A).contains(&Event::SendSpace));
+    assert!(!full(&mut net, 200_000));
 }
 
 #[test]

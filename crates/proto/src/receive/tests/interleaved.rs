@@ -259,6 +259,17 @@ fn long_messages_of_several_streams_are_read_in_parts_and_the_others_as_a_whole(
     assert_eq!(receiver.buffered_bytes(), 0);
 }
 
+/// The sender does not go on with a message, as others have a higher priority.
+#[test]
+fn a_neglected_message_takes_no_more_than_half_of_the_buffer() {
+    let mut receiver = receiver(&interleaved());
+    for fsn in 0..11 {
+        assert!(recv(&mut receiver).is_none(), "{fsn}");
+        on_all(&mut receiver, &[part(fsn + 1, 0, 0, fsn)]);
+    }
+    assert_eq!(parts(&mut receiver), [(0, false, 0, 11_000, false)]);
+}
+
 /// A peer begins ever more messages, each of which the reader receives in part.
 #[test]
 fn the_number_of_messages_read_in_parts_is_limited() {

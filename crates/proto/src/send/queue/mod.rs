@@ -39,18 +39,25 @@ pub(crate) struct SendQueue {
     messages: u32,
     /// User data of the messages, without what was taken.
     bytes: usize,
+    /// Length up to which the bytes left of a message count for the send buffer.
+    counted_len: usize,
+    /// Bytes that do not count, because they are beyond that length of their messages.
+    uncounted: usize,
     /// Some messages in the queue may be given up.
     has_limits: bool,
 }
 
 impl SendQueue {
-    /// Returns an empty queue of messages that are not interleaved.
-    pub(crate) fn new(scheduler: Scheduler) -> Self {
+    /// Returns an empty queue of messages that are not interleaved. `counted_len`: the bytes left of a message beyond this length do not count
+    /// for the send buffer.
+    pub(crate) fn new(scheduler: Scheduler, counted_len: usize) -> Self {
         SendQueue {
             lanes: Lanes::new(scheduler),
             numbers: Numbers::new(false),
             messages: 0,
             bytes: 0,
+            counted_len,
+            uncounted: 0,
             has_limits: false,
         }
     }
@@ -84,11 +91,24 @@ impl SendQueue {
         self.bytes
     }
 
+    /// Returns the bytes waiting that count for the send buffer.
+    pub(crate) fn counted_bytes(&self) -> usize {
+        self.bytes - self.uncounted
+    }
+
+    /// Of a message, this number of bytes are left instead of another number.
+    #[inline]
+    fn recount(&mut self, before: usize, after: usize) {
+        self.bytes = self.bytes + after - before;
+        let uncounted = |left: usize| left.saturating_sub(self.counted_len);
+        self.uncounted = self.uncounted + uncounted(after) - uncounted(before);
+    }
+
     #[inline]
     pub(crate) fn push(&mut self, message: Message, now: Time) {
         let limit = Limit::of(message.reliability, now);
         self.has_limits |= limit != Limit::Never;
-        self.bytes += message.len();
+        self.recount(0, message.len());
         self.messages += 1;
         self.lanes.push(message, limit);
     }
@@ -130,7 +150,7 @@ impl SendQueue {
     pub(crate) fn take(&mut self, len: usize) -> Option<Fragment> {
         // Before: the fragment is passed on without a copy.
         let left = self.next_len()?;
-        self.bytes -= len;
+        self.recount(left, left.saturating_sub(len));
         let is_last = len >= left;
         if is_last {
             self.on_message_gone();
@@ -159,7 +179,7 @@ impl SendQueue {
     pub(crate) fn drop_next(&mut self) -> Option<(Message, Option<Fragment>)> {
         let left = self.next_len()?;
         let dropped = self.lanes.drop_next(&mut self.numbers)?;
-        self.bytes -= left;
+        self.recount(left, 0);
         self.on_message_gone();
         Some(dropped)
     }
@@ -174,7 +194,7 @@ impl SendQueue {
     pub(crate) fn drop_rest(&mut self, stream: u16) -> Option<Fragment> {
         let left = self.lanes.begun(stream)?.next_len()?;
         let last = self.lanes.drop_rest(stream, &mut self.numbers)?;
-        self.bytes -= left;
+        self.recount(left, 0);
         self.on_message_gone();
         Some(last)
     }
@@ -184,7 +204,7 @@ impl SendQueue {
     pub(crate) fn drop_for(&mut self, limit: Limit, least: u16) -> Option<Message> {
         let message = self.lanes.drop_for(limit, least)?;
         self.messages -= 1;
-        self.bytes -= message.len();
+        self.recount(message.len(), 0);
         Some(message)
     }
 
@@ -198,19 +218,20 @@ impl SendQueue {
     pub(crate) fn clear(&mut self, each: impl FnMut(&Message, bool)) {
         self.lanes.clear(each);
         self.numbers.clear();
-        (self.messages, self.bytes) = (0, 0);
+        (self.messages, self.bytes, self.uncounted) = (0, 0, 0);
         self.has_limits = false;
     }
 
     /// Drops the messages for the streams from `from` on, except those of which a part was sent. Calls `each` with each
     /// message dropped.
     pub(crate) fn drop_streams(&mut self, from: u16, mut each: impl FnMut(&Message)) {
-        let (messages, bytes) = (&mut self.messages, &mut self.bytes);
+        let mut dropped = Vec::new();
         self.lanes.drop_streams(from, |message| {
-            *messages -= 1;
-            *bytes -= message.len();
+            dropped.push(message.len());
             each(message);
         });
+        self.messages -= dropped.len() as u32;
+        dropped.into_iter().for_each(|len| self.recount(len, 0));
     }
 
     /// Frees memory that is not in use.

@@ -335,7 +335,7 @@ struct Pair {
 
 impl Pair {
     fn new(scheduler: Scheduler, is_interleaved: bool, streams: usize) -> Self {
-        let mut real = SendQueue::new(scheduler);
+        let mut real = SendQueue::new(scheduler, usize::MAX);
         real.interleave(is_interleaved);
         let model = Model {
             scheduler,
@@ -491,7 +491,7 @@ fn shares_of_backlogged_streams_stay_within_the_bound_of_start_time_fair_queuein
     for seed in 0..20 {
         let mut rng = Rng::stream(seed, "fair shares");
         let is_interleaved = rng.chance(0.5);
-        let mut queue = SendQueue::new(Scheduler::WeightedFair);
+        let mut queue = SendQueue::new(Scheduler::WeightedFair, usize::MAX);
         queue.interleave(is_interleaved);
         let largest: u32 = 500;
         let weights: Vec<u16> = (0..5)

@@ -13,7 +13,7 @@ const SCHEDULERS: [Scheduler; 6] = [
 ];
 
 fn queue(scheduler: Scheduler, is_interleaved: bool) -> SendQueue {
-    let mut queue = SendQueue::new(scheduler);
+    let mut queue = SendQueue::new(scheduler, usize::MAX);
     queue.interleave(is_interleaved);
     queue
 }
