@@ -74,7 +74,9 @@ pub(super) fn write(batch: &[(usize, Fault)]) -> Outcome {
             )
         })
         .collect();
-    for file in copied()? {
+    let files = copied()?;
+    remove_others(&files)?;
+    for file in files {
         let path = root().join(&file);
         if path.is_symlink() {
             copy_link(&path, &folder().join(&file))?;
@@ -101,6 +103,23 @@ pub(super) fn write(batch: &[(usize, Fault)]) -> Outcome {
             );
         }
         write_if_changed(&folder().join(&file), &bytes)?;
+    }
+    Ok(())
+}
+
+/// Removes what the sources no longer have: a file that has become a folder would be there twice.
+fn remove_others(files: &[String]) -> Outcome {
+    let known: BTreeSet<PathBuf> = files.iter().map(|file| folder().join(file)).collect();
+    for part in COPIED
+        .iter()
+        .map(|part| folder().join(part))
+        .filter(|part| part.is_dir())
+    {
+        for there in files::below(&part)? {
+            if !known.contains(&there) && !there.is_symlink() {
+                std::fs::remove_file(&there).map_err(|e| format!("cannot remove {}: {e}", there.display()))?;
+            }
+        }
     }
     Ok(())
 }

@@ -113,6 +113,10 @@ fn rfc_8260_2_2_3_messages_are_assembled_by_their_numbers_whatever_the_tsns() {
     on_all(&mut swapped, &[last(1, 0, 0, 2), part(2, 0, 0, 0), part(3, 0, 0, 1)]);
     let message = recv(&mut swapped).expect("whole");
     assert_eq!((message.len, message.ppid, message.end), (3000, 7, true));
+    // A fragment joins what is before it and what is after it.
+    let joined = [part(4, 0, 1, 0), part(5, 0, 1, 2), part(6, 0, 1, 1), last(7, 0, 1, 3)];
+    on_all(&mut swapped, &joined);
+    assert_eq!(recv(&mut swapped).map(|message| message.len), Some(4000));
 }
 
 #[test]
