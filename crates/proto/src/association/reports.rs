@@ -121,9 +121,15 @@ impl Association {
         if self.receiving.sack_copies == 0 || !self.may_send_sack() {
             return None;
         }
-        let is_wanted =
-            |&index: &PathId| self.receiving.sack_copies >> index.0 & 1 != 0 && self.sending.paths()[index].is_active();
-        self.sending.paths().ids().find(is_wanted)
+        let is_wanted = |index: PathId| self.receiving.sack_copies >> index.0 & 1 != 0;
+        let may_go = |index: PathId| self.sending.paths()[index].is_active() && self.may_carry_sack(index);
+        let mut paths = self.sending.paths().ids();
+        paths.find(|&index| is_wanted(index) && may_go(index))
+    }
+
+    /// Returns whether a SACK may be sent on a path.
+    pub(super) fn may_carry_sack(&self, index: PathId) -> bool {
+        self.sending.paths()[index].is_open() && !self.sending.should_avoid(index)
     }
 
     /// Records that a SACK was sent. If it is not a copy, copies are sent on the other paths if configured.

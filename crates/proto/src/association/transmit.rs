@@ -277,9 +277,7 @@ impl Association {
             None => SACK_HEADER_LEN,
             Some(_) => NR_SACK_HEADER_LEN.max(NEW_GAPS_HEADER_LEN),
         };
-        let may_go = self.may_send_sack()
-            && self.sending.paths()[packet.path].is_open()
-            && !self.sending.should_avoid(packet.path);
+        let may_go = self.may_send_sack() && self.may_carry_sack(packet.path);
         if !may_go || packet.room < header_len + self.sending.stamp_len() {
             return;
         }
@@ -363,8 +361,9 @@ impl Association {
                 .cookie
                 .as_mut()
                 .is_some_and(|cookie| !core::mem::replace(&mut cookie.is_echoed, true));
-        // Data lost with the COOKIE ECHO of an earlier, stale cookie is sent before new data.
-        let takes_data = is_first && self.sending.nothing_outstanding();
+        // Data lost with the COOKIE ECHO of an earlier, stale cookie is sent before new data. With interleaving, data waits for the COOKIE ACK:
+        // a collision of INITs may bring another agreement, and the chunks of data of the one are a violation of the other (RFC 8260 §2.2.3).
+        let takes_data = is_first && self.sending.nothing_outstanding() && !self.config.interleaving;
         let nothing_more = self.push_control(ctx, packet);
         if nothing_more || !takes_data || self.sending.is_held() || self.sending.next_new_len(packet.room).is_none() {
             return;

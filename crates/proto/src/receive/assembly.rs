@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use whimbrel_wire::{Data, MessageNumber};
+use whimbrel_wire::{Data, MessageNumber, Tsn};
 
 use super::components::Neighbour;
 use super::store::Store;
@@ -13,8 +13,11 @@ use super::store::Store;
 /// Numbers this far ahead, or further, are before.
 const HALF: u32 = 1 << 31;
 
-/// The cost of an incomplete message besides its fragments, in bytes: its entry in a tree whose nodes are half full, and its first run.
-pub(super) const MESSAGE_OVERHEAD: usize = 112;
+/// Messages that are asked whether they may begin.
+const MAX_ASKED: usize = 16;
+
+/// The cost of an incomplete message besides its fragments, in bytes: its entries in two trees whose nodes are half full, and its first run.
+pub(super) const MESSAGE_OVERHEAD: usize = 160;
 
 /// A message of I-DATA chunks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -54,6 +57,8 @@ struct Assembly {
     runs: Vec<Run>,
     /// The number of the first fragment that has not been delivered to the reader.
     next: u32,
+    /// The TSN of the first fragment of all, once it is held.
+    beginning: Option<u32>,
 }
 
 impl Assembly {
@@ -73,6 +78,8 @@ impl Assembly {
 #[derive(Debug, Default)]
 pub(super) struct Assemblies {
     messages: BTreeMap<Key, Assembly>,
+    /// Messages whose first fragment is held and has not been delivered, by its TSN.
+    beginnings: BTreeMap<u32, Key>,
     /// By stream: the last unordered message that the sender has given up.
     skipped: BTreeMap<u16, u32>,
     /// The list of a message that has ended, for the next one.
@@ -127,13 +134,20 @@ impl Assemblies {
     }
 
     /// A fragment has been joined to its neighbours, so that the run begins with `head`.
-    pub(super) fn join(&mut self, key: Key, fsn: u32, head: u32) {
+    pub(super) fn join(&mut self, key: Key, tsn: u32, fsn: u32, head: u32) {
         let spare = &mut self.spare;
         let message = self.messages.entry(key).or_insert_with(|| {
             let mut runs = core::mem::take(spare);
             runs.reserve_exact(1);
-            Assembly { runs, next: 0 }
+            Assembly {
+                runs,
+                ..Assembly::default()
+            }
         });
+        if fsn == 0 && message.next == 0 {
+            message.beginning = Some(tsn);
+            self.beginnings.insert(tsn, key);
+        }
         let place = message.runs_up_to(fsn);
         let joins_next = message
             .runs
@@ -147,6 +161,9 @@ impl Assemblies {
                 if joins_next {
                     message.runs.remove(place);
                 }
+                if message.runs.len() * 4 < message.runs.capacity() {
+                    message.runs.shrink_to(2 * message.runs.len());
+                }
             }
             None if joins_next => (message.runs[place].first, message.runs[place].head) = (fsn, head),
             None => message.runs.insert(place, Run { first: fsn, last, head }),
@@ -156,8 +173,23 @@ impl Assemblies {
     /// The message is complete.
     pub(super) fn remove(&mut self, key: Key) {
         if let Some(message) = self.messages.remove(&key) {
+            self.forget_beginning(message.beginning);
             self.recycle(message.runs);
         }
+    }
+
+    fn forget_beginning(&mut self, beginning: Option<u32>) {
+        if let Some(tsn) = beginning {
+            self.beginnings.remove(&tsn);
+        }
+    }
+
+    /// Removes all messages. Returns the first fragment of each run that is held of them.
+    pub(super) fn clear(&mut self) -> Vec<u32> {
+        self.beginnings.clear();
+        let messages = core::mem::take(&mut self.messages);
+        let runs = messages.values().flat_map(|message| &message.runs);
+        runs.map(|run| run.head).collect()
     }
 
     fn recycle(&mut self, mut runs: Vec<Run>) {
@@ -168,47 +200,65 @@ impl Assemblies {
         }
     }
 
-    /// Returns the first fragment of a message whose beginning is held and of which nothing has been delivered, of those for which `may_begin`
-    /// holds.
-    pub(super) fn first_begun(&self, mut may_begin: impl FnMut(Key, u32) -> bool) -> Option<u32> {
-        self.messages.iter().find_map(|(key, message)| {
-            let first = message.runs.first().filter(|run| run.first == 0 && message.next == 0)?;
-            may_begin(*key, first.head).then_some(first.head)
-        })
+    /// Returns the first fragment of a message of which nothing has been delivered, whose TSN is up to the cumulative one, and for which
+    /// `may_begin` holds. Of such messages, the first few are asked: a sender that sends the messages of a stream one after the other needs no
+    /// more, and one that does not delays its own messages.
+    pub(super) fn first_begun(&self, cumulative: Tsn, mut may_begin: impl FnMut(Key) -> bool) -> Option<u32> {
+        // In serial order: from half of the numbers before.
+        let oldest = cumulative.0.wrapping_sub(HALF - 1);
+        let (older, newer) = if oldest <= cumulative.0 {
+            (oldest..=cumulative.0, None)
+        } else {
+            (oldest..=u32::MAX, Some(0..=cumulative.0))
+        };
+        let newer = newer.into_iter().flat_map(|range| self.beginnings.range(range));
+        let mut keys = self.beginnings.range(older).chain(newer).map(|(_, key)| *key);
+        let key = keys.by_ref().take(MAX_ASKED).find(|key| may_begin(*key))?;
+        Some(self.messages.get(&key)?.runs.first()?.head)
     }
 
     /// The first run of a message is delivered to the reader.
     pub(super) fn deliver(&mut self, key: Key) {
-        if let Some(message) = self.messages.get_mut(&key)
-            && !message.runs.is_empty()
-        {
-            message.next = message.runs.remove(0).last.wrapping_add(1);
-        }
+        let Some(message) = self.messages.get_mut(&key).filter(|message| !message.runs.is_empty()) else {
+            return;
+        };
+        message.next = message.runs.remove(0).last.wrapping_add(1);
+        message.runs.shrink_to_fit();
+        let beginning = message.beginning.take();
+        self.forget_beginning(beginning);
     }
 
     /// The sender gives up the messages of a stream and order up to this one. Calls `each` with the first fragment of each run that is held of
     /// them.
-    pub(super) fn skip(&mut self, last: Key, mut each: impl FnMut(u32)) {
-        let is_skipped = |key: &Key| last.mid.wrapping_sub(key.mid) < HALF;
-        let all = Key { mid: 0, ..last }..=Key { mid: u32::MAX, ..last };
-        let skipped: Vec<Key> = self
-            .messages
-            .range(all)
+    pub(super) fn skip(&mut self, first: u32, last: Key, mut each: impl FnMut(u32)) {
+        let from = |mid| Key { mid, ..last };
+        // What is before the first one has been delivered or given up.
+        let ranges = if first <= last.mid {
+            [Some((first, last.mid)), None]
+        } else {
+            [Some((first, u32::MAX)), Some((0, last.mid))]
+        };
+        let ranges = ranges.into_iter().flatten();
+        let skipped: Vec<Key> = ranges
+            .flat_map(|(first, last)| self.messages.range(from(first)..=from(last)))
             .map(|(key, _)| *key)
-            .filter(is_skipped)
             .collect();
         for key in skipped {
             if let Some(message) = self.messages.remove(&key) {
                 message.runs.iter().for_each(|run| each(run.head));
+                self.forget_beginning(message.beginning);
                 self.recycle(message.runs);
             }
         }
         if last.unordered {
-            let known = self.skipped.entry(last.stream).or_insert(last.mid);
-            if last.mid.wrapping_sub(*known) < HALF {
-                *known = last.mid;
-            }
+            self.skipped.insert(last.stream, last.mid);
         }
+    }
+
+    /// Returns the first unordered message of a stream that the sender has not given up, as far as is known.
+    pub(super) fn first_unordered(&self, stream: u16, last: u32) -> u32 {
+        let known = self.skipped.get(&stream);
+        known.map_or_else(|| last.wrapping_sub(HALF - 1), |known| known.wrapping_add(1))
     }
 
     /// Returns whether the sender has given up an unordered message.
@@ -243,6 +293,7 @@ impl Assemblies {
         // The nodes of the trees are at least half full.
         size_of::<Self>()
             + 2 * self.messages.len() * (size_of::<Key>() + size_of::<Assembly>())
+            + 2 * self.beginnings.len() * size_of::<(u32, Key)>()
             + 2 * self.skipped.len() * size_of::<(u16, u32)>()
             + (runs + self.spare.capacity()) * size_of::<Run>()
     }

@@ -1,5 +1,7 @@
 //! The components of a receiver that several of its procedures share.
 
+use std::collections::{BTreeMap, VecDeque};
+
 use whimbrel_control::Time;
 use whimbrel_wire::{Data, Tsn};
 
@@ -44,59 +46,128 @@ pub(super) struct Partial {
 impl Partial {
     /// Whether a DATA chunk can be a fragment of the message.
     pub(super) fn is_of_one_message_with(&self, data: &Data<'_>) -> bool {
-        self.is_of(data.stream, data.unordered)
+        self.key() == (data.stream, data.unordered)
             && self.ppid == data.ppid
             && (data.unordered || has_ssn(self.number, data.number))
     }
 
-    pub(super) fn is_of(&self, stream: u16, unordered: bool) -> bool {
-        self.stream == stream && self.unordered == unordered
+    fn key(&self) -> PartialKey {
+        (self.stream, self.unordered)
     }
 }
 
-/// Bytes of the receive buffer for which one message may be read in parts, so that a peer cannot begin messages without end.
-const BUFFER_PER_PARTIAL: usize = 256;
+/// Bytes of memory that a message takes while it is read in parts, besides what is held of it. All of them take half of the memory at most.
+const PARTIAL_COST: usize = 208;
 
 /// The messages that have been delivered in part. Without any it takes a pointer.
 #[derive(Debug, Default)]
 pub(super) struct Partials(Option<Box<PartialList>>);
 
+/// By stream, and whether unordered.
+type PartialKey = (u16, bool);
+
 #[derive(Debug, Default)]
-struct PartialList(Vec<Partial>);
+struct PartialList {
+    partials: BTreeMap<PartialKey, Partial>,
+    /// Those of which more has arrived, in this order: the reader receives parts of all messages in turn. Some entries are stale.
+    with_more: VecDeque<PartialKey>,
+}
 
 impl Partials {
-    pub(super) fn all(&self) -> &[Partial] {
-        self.0.as_ref().map_or(&[], |list| &list.0)
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.as_ref().is_none_or(|list| list.partials.is_empty())
     }
 
-    pub(super) fn all_mut(&mut self) -> &mut [Partial] {
-        self.0.as_mut().map_or(&mut [], |list| &mut list.0)
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.as_ref().map_or(0, |list| list.partials.len())
     }
 
-    /// Returns whether the buffer is too small for one more.
-    pub(super) fn is_full(&self, recv_buffer: u32) -> bool {
-        self.all().len() * BUFFER_PER_PARTIAL >= recv_buffer as usize
+    pub(super) fn get(&self, stream: u16, unordered: bool) -> Option<&Partial> {
+        self.0.as_ref()?.partials.get(&(stream, unordered))
     }
 
-    /// Adds a message. Returns its place.
-    pub(super) fn push(&mut self, partial: Partial) -> usize {
-        let list = &mut self.0.get_or_insert_default().0;
-        list.push(partial);
-        list.len() - 1
+    pub(super) fn get_mut(&mut self, stream: u16, unordered: bool) -> Option<&mut Partial> {
+        self.0.as_mut()?.partials.get_mut(&(stream, unordered))
     }
 
-    /// Removes a message. The others keep their order: the reader receives parts of them in turn.
-    pub(super) fn remove(&mut self, place: usize) -> Option<Partial> {
-        let list = &mut self.0.as_mut()?.0;
-        (place < list.len()).then(|| list.remove(place))
+    /// Returns the only one of DATA chunks.
+    pub(super) fn only(&self) -> Option<&Partial> {
+        self.0.as_ref()?.partials.values().next()
+    }
+
+    /// Returns whether there is no room for one more.
+    pub(super) fn is_full(&self, memory_limit: u32) -> bool {
+        let count = self.0.as_ref().map_or(0, |list| list.partials.len());
+        count * PARTIAL_COST >= memory_limit as usize / 2
+    }
+
+    /// Adds a message that begins with its head.
+    pub(super) fn push(&mut self, partial: Partial) {
+        let list = self.0.get_or_insert_default();
+        list.with_more.push_back(partial.key());
+        list.partials.insert(partial.key(), partial);
+    }
+
+    /// More of a message has arrived.
+    pub(super) fn set_head(&mut self, stream: u16, unordered: bool, head: u32) {
+        let Some(list) = &mut self.0 else { return };
+        if let Some(partial) = list.partials.get_mut(&(stream, unordered)) {
+            partial.head = head;
+            list.with_more.push_back((stream, unordered));
+        }
+    }
+
+    /// Returns the key of a message of which more has arrived.
+    pub(super) fn with_more(&self) -> Option<PartialKey> {
+        let list = self.0.as_ref()?;
+        let has_more = |key: &&PartialKey| list.partials.get(key).is_some_and(|partial| partial.head != NONE);
+        list.with_more.iter().find(has_more).copied()
+    }
+
+    /// Takes what has arrived of a message. Returns its state before.
+    pub(super) fn take_more(&mut self, key: PartialKey) -> Option<Partial> {
+        let list = self.0.as_mut()?;
+        while list
+            .with_more
+            .front()
+            .is_some_and(|first| *first == key || list.partials.get(first).is_none_or(|partial| partial.head == NONE))
+        {
+            list.with_more.pop_front();
+        }
+        let partial = list.partials.get_mut(&key)?;
+        let before = *partial;
+        partial.head = NONE;
+        Some(before)
+    }
+
+    pub(super) fn remove(&mut self, key: PartialKey) -> Option<Partial> {
+        self.0.as_mut()?.partials.remove(&key)
+    }
+
+    /// Returns the keys of those for which `condition` holds.
+    pub(super) fn keys(&self, condition: impl Fn(&Partial) -> bool) -> Vec<PartialKey> {
+        let Some(list) = &self.0 else { return Vec::new() };
+        let chosen = list.partials.iter().filter(|(_, partial)| condition(partial));
+        chosen.map(|(key, _)| *key).collect()
     }
 
     pub(super) fn release_spare(&mut self) {
-        self.0.take_if(|list| list.0.is_empty());
+        self.0.take_if(|list| list.partials.is_empty());
+    }
+
+    /// Returns the memory to charge for the messages.
+    pub(super) fn charge(&self) -> usize {
+        self.0.as_ref().map_or(0, |list| list.partials.len() * PARTIAL_COST)
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        let list = |list: &PartialList| size_of::<PartialList>() + list.0.capacity() * size_of::<Partial>();
+        let list = |list: &PartialList| {
+            // The nodes of the tree are at least half full.
+            size_of::<PartialList>()
+                + 2 * list.partials.len() * size_of::<(PartialKey, Partial)>()
+                + list.with_more.capacity() * size_of::<PartialKey>()
+        };
         self.0.as_deref().map_or(0, list)
     }
 }

@@ -7,7 +7,7 @@
 //! is put in the list for the reader, or waits for an earlier message of its stream ([`streams`]). Only TSNs above a
 //! gap are entered in the TSN map ([`tsn_map`]); a chunk that arrives in order does not touch the map.
 //!
-//! [`ReceiverConfig`] bounds the memory that a peer can use: `memory_limit` and one chunk, a TSN map of at most
+//! [`ReceiverConfig`] bounds the memory that a peer can use: `memory_limit`, one and a half times for messages read in parts, one chunk, a TSN map of at most
 //! `max_tsn_window` entries, and 8 bytes for each inbound stream used.
 
 mod assembly;
@@ -297,6 +297,14 @@ impl Receiver {
             self.mark_received(data.tsn, Slot::of(data, store::NONE));
             return DataOutcome::New;
         }
+        // It is complete, and the reader has not received the rest of it yet.
+        if self
+            .partials
+            .get(key.stream, key.unordered)
+            .is_some_and(|partial| partial.ended && partial.number == key.mid)
+        {
+            return DataOutcome::ProtocolViolation("message identifier used twice");
+        }
         let known = self.assemblies.get_or_insert_default();
         let (before, after) = match known.neighbours(key, data, &self.store) {
             Ok(neighbours) => neighbours,
@@ -307,8 +315,10 @@ impl Receiver {
         }
         if !self.has_room_for(data) {
             // Nothing that the reader could take would make room.
-            let is_stuck = data.tsn == self.cumulative.next() && !self.has_message();
-            return if is_stuck && self.partials.is_full(self.config.recv_buffer) {
+            let is_stuck = self.partials.is_full(self.config.memory_limit)
+                && data.tsn == self.cumulative.next()
+                && !self.has_message();
+            return if is_stuck {
                 DataOutcome::ProtocolViolation("more long messages at once than the receive buffer allows")
             } else {
                 DataOutcome::NoBuffer
@@ -427,8 +437,7 @@ impl Receiver {
             Neighbour::Held(fragment) => valid_stream && self.store.get(fragment).is_of_one_message_with(data),
             Neighbour::Delivered => self
                 .partials
-                .all()
-                .first()
+                .only()
                 .is_some_and(|partial| partial.is_of_one_message_with(data)),
             Neighbour::Discarded => !valid_stream,
         };
@@ -468,9 +477,10 @@ impl Receiver {
         }
     }
 
-    /// Returns the bytes of memory used by data: held chunks, and buffers kept for future data.
+    /// Returns the bytes of memory used by data: held chunks, incomplete messages, and buffers kept for future data.
     pub(crate) fn memory(&self) -> usize {
-        self.store.memory()
+        let assemblies = self.assemblies.as_ref().map_or(0, |assemblies| assemblies.charge());
+        self.store.memory() + assemblies + self.partials.charge()
     }
 
     /// Returns the bytes on the heap.

@@ -39,9 +39,7 @@ impl Receiver {
             Neighbour::Delivered => {
                 // The rest of a partly delivered message begins with this fragment.
                 self.store.get_mut(fragment).set_begin();
-                if let Some(partial) = self.partial_of(data.stream, data.unordered) {
-                    partial.head = fragment;
-                }
+                self.partials.set_head(data.stream, data.unordered, fragment);
             }
             _ => {}
         }
@@ -63,7 +61,7 @@ impl Receiver {
             if is_complete {
                 assemblies.remove(key);
             } else {
-                assemblies.join(key, data.fsn, head);
+                assemblies.join(key, data.tsn.0, data.fsn, head);
             }
         }
         if is_complete {
@@ -71,14 +69,6 @@ impl Receiver {
         } else {
             DataOutcome::New
         }
-    }
-
-    /// Returns the message of a stream and order that has been delivered in part.
-    fn partial_of(&mut self, stream: u16, unordered: bool) -> Option<&mut Partial> {
-        self.partials
-            .all_mut()
-            .iter_mut()
-            .find(|partial| partial.is_of(stream, unordered))
     }
 
     /// Whether the message of `data` is longer than allowed, as far as it has arrived. The neighbouring runs give its smallest
@@ -98,11 +88,7 @@ impl Receiver {
         if let Neighbour::Held(following) = after {
             len += u64::from(self.store.get(following).run);
         }
-        if let Some(partial) = self
-            .partials
-            .all()
-            .iter()
-            .find(|partial| partial.is_of(data.stream, data.unordered))
+        if let Some(partial) = self.partials.get(data.stream, data.unordered)
             && !partial.ended
             && (matches!(before, Neighbour::Delivered) || head_before != NONE && head_before == partial.head)
         {
@@ -195,11 +181,12 @@ impl Receiver {
     ///
     /// RFC 9260 §6.6 [9260:6.6-1, 6.6-2, 6.6-3, 3.3.1-2, 3.3.1-3]
     fn complete(&mut self, head: u32) -> DataOutcome {
-        if let Some(partial) = self.partials.all_mut().iter_mut().find(|partial| partial.head == head) {
+        let message = self.store.get(head);
+        let partial = self.partials.get_mut(message.stream, message.unordered());
+        if let Some(partial) = partial.filter(|partial| partial.head == head) {
             partial.ended = true;
             return DataOutcome::New;
         }
-        let message = self.store.get(head);
         if message.unordered() {
             self.make_ready(head);
             return DataOutcome::New;
@@ -207,12 +194,8 @@ impl Receiver {
         let (stream, number, tsn) = (message.stream, message.number, Tsn(message.tsn));
         let known = self.streams.get_mut(stream);
         if known.expected == number {
-            if self
-                .partials
-                .all()
-                .iter()
-                .any(|partial| partial.is_of(stream, false) && partial.number == number)
-            {
+            let partial = self.partials.get(stream, false);
+            if partial.is_some_and(|partial| partial.number == number) {
                 return DataOutcome::ProtocolViolation("stream sequence number used twice");
             }
             known.expected = number.wrapping_add(1);
@@ -239,13 +222,12 @@ impl Receiver {
         if self.config.interleaves {
             return i32::MAX as u32;
         }
-        let is_partial = |partial: &Partial| partial.is_of(stream, false);
         let chunks = if tsn.is_after(self.cumulative) {
             tsn.distance(self.cumulative) - 1
         } else {
             0
         };
-        let missing = chunks + u32::from(self.partials.all().iter().any(is_partial));
+        let missing = chunks + u32::from(self.partials.get(stream, false).is_some());
         // Messages that were given up may have no TSN, and their FORWARD TSN may not have arrived.
         if self.config.gives_up {
             missing.max(1 << 15)
@@ -265,16 +247,12 @@ impl Receiver {
         message.stage = Stage::Ready;
         message.other = NONE;
         let (stream, unordered) = (message.stream, message.unordered());
-        let list = if !self.partials.all().is_empty() && self.assemblies.is_some() {
-            let partial = self
-                .partials
-                .all_mut()
-                .iter_mut()
-                .find(|partial| partial.is_of(stream, unordered));
-            partial.map_or(&mut self.ready, |partial| &mut partial.waiting)
-        } else {
-            &mut self.ready
-        };
+        // Ordered messages come before the end of an earlier one only if the sender has given up what was missing between.
+        let partial = self
+            .partials
+            .get_mut(stream, unordered)
+            .filter(|_| self.assemblies.is_some());
+        let list = partial.map_or(&mut self.ready, |partial| &mut partial.waiting);
         let last = core::mem::replace(&mut list.tail, head);
         if last == NONE {
             list.head = head;
@@ -284,8 +262,8 @@ impl Receiver {
     }
 
     /// Removes a message that has been delivered in part: the reader gets no more of it.
-    fn end_partial(&mut self, place: usize) {
-        let Some(partial) = self.partials.remove(place) else {
+    pub(super) fn end_partial(&mut self, key: (u16, bool)) {
+        let Some(partial) = self.partials.remove(key) else {
             return;
         };
         if partial.waiting.head == NONE {
@@ -300,7 +278,7 @@ impl Receiver {
 
     /// Whether [`Receiver::recv`] would return something.
     pub(crate) fn has_message(&self) -> bool {
-        self.next_ready().is_some() || self.partial_with_more().is_some() || self.next_partial().is_some()
+        self.next_ready().is_some() || self.partials.with_more().is_some() || self.next_partial().is_some()
     }
 
     /// Delivers the next message to the reader: calls `part` for each piece of it, in order.
@@ -309,10 +287,10 @@ impl Receiver {
     /// is false until the last part). Other messages may come between its parts. If the message is unordered, no
     /// unordered message of the same stream does.
     pub(crate) fn recv(&mut self, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
-        let more = self.partial_with_more();
+        let more = self.partials.with_more();
         // I-DATA: a long message does not keep back the others.
-        if let Some(place) = more.filter(|_| self.assemblies.is_none()) {
-            return self.recv_partial(place, part);
+        if let Some(key) = more.filter(|_| self.assemblies.is_none()) {
+            return self.recv_partial(key, part);
         }
         if let Some(head) = self.next_ready() {
             self.ready.head = self.store.get(head).other;
@@ -321,8 +299,8 @@ impl Receiver {
             }
             return Some(self.hand_over(head, part));
         }
-        if let Some(place) = more {
-            return self.recv_partial(place, part);
+        if let Some(key) = more {
+            return self.recv_partial(key, part);
         }
         if let Some(head) = self.next_partial() {
             return self.begin_partial(head, part);
@@ -333,13 +311,15 @@ impl Receiver {
     /// Gives up incomplete messages, as no more data arrives.
     pub(crate) fn give_up_incomplete(&mut self) {
         self.end_partials(|partial| !partial.ended);
+        let runs = self.assemblies.as_mut().map_or_else(Vec::new, |known| known.clear());
+        runs.into_iter().for_each(|head| self.drop_run(head));
         self.tail = Tail::Boundary;
     }
 
     /// Ends the messages delivered in part for which `ends` holds.
     pub(super) fn end_partials(&mut self, ends: impl Fn(&Partial) -> bool) {
-        while let Some(place) = self.partials.all().iter().position(&ends) {
-            self.end_partial(place);
+        for key in self.partials.keys(ends) {
+            self.end_partial(key);
         }
     }
 
@@ -347,7 +327,7 @@ impl Receiver {
         if self.ready.head == NONE {
             return None;
         }
-        if let Some(partial) = self.partials.all().first()
+        if let Some(partial) = self.partials.only()
             && partial.unordered
             && self.assemblies.is_none()
         {
@@ -360,10 +340,6 @@ impl Receiver {
         Some(self.ready.head)
     }
 
-    fn partial_with_more(&self) -> Option<usize> {
-        self.partials.all().iter().position(|partial| partial.head != NONE)
-    }
-
     /// If the buffer has little space left: returns the beginning of a message that is the next one of its stream, and that lacks its
     /// end.
     fn next_partial(&self) -> Option<u32> {
@@ -371,27 +347,27 @@ impl Receiver {
             let Tail::Held(tail) = self.tail else { return None };
             let message = self.store.get(tail);
             let is_next = message.unordered() || self.streams.expected(message.stream) == message.number;
-            let may_begin = is_next && self.partials.all().is_empty() && self.is_nearly_full();
+            let may_begin = is_next && self.partials.is_empty() && self.is_nearly_full();
             return may_begin.then_some(message.other);
         };
-        if !self.is_nearly_full() || self.partials.is_full(self.config.recv_buffer) {
+        if !self.is_nearly_full() || self.partials.is_full(self.config.memory_limit) {
             return None;
         }
         // Not above a gap: an earlier unordered message of the stream may arrive, and would have to wait for the end of this one.
-        let may_begin = |key: Key, head: u32| {
+        let may_begin = |key: Key| {
             let is_next = key.unordered || self.streams.expected(key.stream) == key.mid;
-            let is_above_gap = Tsn(self.store.get(head).tsn).is_after(self.cumulative);
-            let is_of = |partial: &Partial| partial.is_of(key.stream, key.unordered);
-            is_next && !is_above_gap && !self.partials.all().iter().any(is_of)
+            is_next && self.partials.get(key.stream, key.unordered).is_none()
         };
-        assemblies.first_begun(may_begin)
+        assemblies.first_begun(self.cumulative, may_begin)
     }
 
     /// Whether a message is to be read in parts. Of I-DATA chunks, messages of streams that the sender neglects stay incomplete for long: they
     /// do not take more than half of the buffer from the others.
     fn is_nearly_full(&self) -> bool {
         let mtu = usize::from(self.config.mtu);
-        let least = if self.config.interleaves {
+        // A two-level buffer shows little space as soon as there is a gap.
+        let is_shared = self.config.second_level == 0;
+        let least = if self.config.interleaves && is_shared {
             mtu.max(self.config.recv_buffer as usize / 2)
         } else {
             mtu
@@ -401,33 +377,33 @@ impl Receiver {
 
     fn begin_partial(&mut self, head: u32, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
         let message = self.store.get(head);
-        let place = self.partials.push(Partial {
-            stream: message.stream,
+        let (stream, unordered) = (message.stream, message.unordered());
+        self.partials.push(Partial {
+            stream,
             number: message.number,
             ppid: message.ppid,
-            unordered: message.unordered(),
+            unordered,
             head,
             delivered: 0,
             ended: false,
             waiting: ReadyList::default(),
         });
-        let first = self.recv_partial(place, part)?;
+        let first = self.recv_partial((stream, unordered), part)?;
         Some(Received { begin: true, ..first })
     }
 
-    fn recv_partial(&mut self, place: usize, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
-        let partial = self.partials.all_mut().get_mut(place)?;
-        let head = core::mem::replace(&mut partial.head, NONE);
+    fn recv_partial(&mut self, key: (u16, bool), part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
         let Partial {
+            head,
             ended,
             stream,
             number,
             unordered,
             ppid,
             ..
-        } = *partial;
+        } = self.partials.take_more(key)?;
         if ended {
-            self.end_partial(place);
+            self.end_partial(key);
             // Unless the sender has given up the messages up to a later one.
             if !unordered && self.streams.expected(stream) == number {
                 self.streams.get_mut(stream).expected = number.wrapping_add(1);
@@ -446,10 +422,8 @@ impl Receiver {
             ppid,
             ..self.hand_over(head, part)
         };
-        if !ended && let Some(mut partial) = self.partials.remove(place) {
-            // The next part comes from another message, if there is one.
+        if let Some(partial) = self.partials.get_mut(stream, unordered).filter(|_| !ended) {
             partial.delivered = partial.delivered.saturating_add(received.len as u32);
-            self.partials.push(partial);
         }
         if ended && !unordered {
             self.make_parked_ready(stream);

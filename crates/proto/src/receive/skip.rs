@@ -7,7 +7,7 @@ use whimbrel_wire::{ForwardTsn, MessageNumber, Skipped, Tsn};
 
 use super::Receiver;
 use super::assembly::Key;
-use super::components::{Neighbour, Tail};
+use super::components::{Neighbour, Partial, Tail};
 use super::store::{NONE, Stage};
 use super::streams::{ahead, is_before};
 use super::tsn_map::Slot;
@@ -65,14 +65,25 @@ impl Receiver {
             mid: mid.0,
         };
         let mut dropped = Vec::new();
+        let expected = self.streams.expected(entry.stream);
         if let Some(assemblies) = &mut self.assemblies {
-            assemblies.skip(last, |head| dropped.push(head));
+            let first = if entry.unordered {
+                assemblies.first_unordered(entry.stream, mid.0)
+            } else {
+                expected
+            };
+            if is_before(entry.number, mid.0.wrapping_sub(first)) {
+                // An earlier chunk has skipped them.
+                return;
+            }
+            assemblies.skip(first, last, |head| dropped.push(head));
         }
         dropped.into_iter().for_each(|head| self.drop_run(head));
-        self.end_partials(|partial| {
-            let is_up_to = !is_before(entry.number, mid.0.wrapping_sub(partial.number));
-            !partial.ended && partial.is_of(entry.stream, entry.unordered) && is_up_to
-        });
+        let partial = self.partials.get(entry.stream, entry.unordered);
+        let is_up_to = |partial: &Partial| !is_before(entry.number, mid.0.wrapping_sub(partial.number));
+        if partial.is_some_and(|partial| !partial.ended && is_up_to(partial)) {
+            self.end_partial((entry.stream, entry.unordered));
+        }
     }
 
     /// Drops the runs that belong to messages without one of the TSNs up to `last`.

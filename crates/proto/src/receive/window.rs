@@ -194,7 +194,7 @@ impl Receiver {
     /// chunk after the cumulative TSN is accepted in any case if the reader has nothing to read: the reader then receives it, or the
     /// beginning of its message.
     fn admit_besides_all(&self, tsn: Tsn, len: usize) -> bool {
-        // The number of incomplete messages has a limit of its own.
+        // Without the incomplete messages: the number of those that are read in parts has a limit of its own, and the others have chunks here.
         let has_memory = self.store.charged_bytes() <= self.config.memory_limit as usize;
         self.fits_memory(len) || has_memory && tsn == self.cumulative.next() && !self.has_message()
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::support::{Fate, Host, Net, data};
+use crate::support::{Fate, Host, Net, addrs, data, port};
 use whimbrel_control::multipath::Accounting;
 use whimbrel_control::multipath::distribution::DistributionSpec;
 use whimbrel_control::{Rng, Span};
@@ -329,6 +329,93 @@ fn a_peer_that_restarts_agrees_anew() {
         let kind = if both { ChunkType::I_DATA } else { ChunkType::DATA };
         assert!(net.wire[start..].iter().any(|sent| sent.has(kind)));
         assert_eq!(net.contents(Host::B).len(), 2);
+    }
+}
+
+fn filled(stream: u16, byte: u8, len: usize) -> Message {
+    Message::new(stream, vec![byte; len])
+}
+
+/// Both ends open the association at about the same time, and one of them listens with another setting than it opens with: the agreement
+/// changes in the handshake.
+#[test]
+fn a_collision_with_another_agreement_loses_nothing() {
+    for (listens, len, offset) in [false, true]
+        .into_iter()
+        .flat_map(|listens| [100, 5000].map(|len| (listens, len)))
+        .flat_map(|(listens, len)| [12, 15, 18, 22, 25, 28].map(|offset| (listens, len, offset)))
+    {
+        let with = |interleaving| AssociationConfig {
+            interleaving,
+            ..config()
+        };
+        let mut net = Net::with_config(1, &with(listens), 1);
+        net.a = crate::support::endpoint(Host::A, 1, &with(true), 5);
+        let a = net.connect(&with(true), 1);
+        net.send(Host::A, a, filled(0, 1, len));
+        net.send(Host::A, a, filled(0, 2, len));
+        net.run_for(Span::from_millis(offset));
+        let (now, peer) = (net.now, addrs(Host::A, 1));
+        net.b.connect(now, with(!listens), port(Host::A), &peer).expect("valid");
+        net.drain(Host::B);
+        net.run_for(Span::from_secs(20));
+        let a = net.only(Host::A);
+        net.send(Host::A, a, filled(0, 3, len));
+        net.send(Host::A, a, filled(0, 4, len));
+        net.run_for(Span::from_secs(20));
+        let got = net.contents(Host::B);
+        let wanted: Vec<Vec<u8>> = (1..=4).map(|byte| vec![byte; len]).collect();
+        assert!(got == wanted, "{listens} {len} {offset}: {} messages", got.len());
+    }
+}
+
+/// More messages are begun at once than the receiver's buffer could hold.
+#[test]
+fn many_long_messages_in_turn_arrive() {
+    let own = AssociationConfig {
+        outbound_streams: 400,
+        max_inbound_streams: 400,
+        recv_buffer: 65_536,
+        send_buffer: 16 << 20,
+        ..config()
+    };
+    let (mut net, a, _) = Net::established(1, &own);
+    for stream in 0..400 {
+        net.send(Host::A, a, Message::zeros(stream, 20_000));
+    }
+    net.run_for(Span::from_secs(120));
+    assert_eq!(net.contents(Host::B).len(), 400);
+}
+
+#[test]
+fn a_restart_begins_no_message_that_never_ends() {
+    for interleaving in [false, true] {
+        let own = AssociationConfig {
+            recv_buffer: 20_000,
+            interleaving,
+            ..config()
+        };
+        let (mut net, a, _) = Net::established(1, &own);
+        net.auto_read = false;
+        let mut count = 0;
+        net.filter = Box::new(move |packet| {
+            let is_data = packet.has(ChunkType::I_DATA) || packet.has(ChunkType::DATA);
+            count += u64::from(is_data);
+            if is_data && count > 9 {
+                Fate::Drop
+            } else {
+                Fate::Deliver
+            }
+        });
+        net.send(Host::A, a, Message::zeros(0, 18_000));
+        net.run_for(Span::from_millis(300));
+        let b = net.only(Host::B);
+        net.a = crate::support::endpoint(Host::A, 1, &own, 77);
+        net.filter = Box::new(|_| Fate::Deliver);
+        net.connect(&own, 1);
+        net.run_for(Span::from_secs(5));
+        let now = net.now;
+        assert!(net.b.recv(now, b, &mut |_| ()).is_none(), "{interleaving}");
     }
 }
 

@@ -67,7 +67,8 @@ impl SendQueue {
         self.lanes.set_value(stream, value);
     }
 
-    /// Sets whether messages are interleaved. If that changes, nothing has been taken yet.
+    /// Sets whether messages are interleaved. If that changes, nothing has been taken yet: no data goes with the COOKIE ECHO of an end that may
+    /// interleave.
     pub(crate) fn interleave(&mut self, is_interleaved: bool) {
         // After a collision of INITs, the ends agree once more although data is under way (RFC 9260 §5.2.4 B).
         if self.numbers.are_interleaved() != is_interleaved {

@@ -341,7 +341,7 @@ impl Outstanding {
         seq
     }
 
-    /// Data is sent in I-DATA chunks, or in DATA chunks. The ring is empty.
+    /// Data is sent in I-DATA chunks, or in DATA chunks. If that changes, the ring is empty.
     pub(crate) fn interleave(&mut self, interleaves: bool) {
         self.interleaves = interleaves;
     }
