@@ -75,8 +75,10 @@ impl Numbers {
     pub(super) fn take(&mut self, stream: u16, unordered: bool) -> u32 {
         let index = usize::from(stream);
         match self {
-            Numbers::Ssns(_) if unordered => 0,
             Numbers::Ssns(next_ssn) => {
+                if unordered {
+                    return 0;
+                }
                 if index >= next_ssn.len() {
                     next_ssn.resize(index + 1, Ssn(0));
                 }
