@@ -109,7 +109,7 @@ impl Slot {
     }
 }
 
-/// Messages that are larger than the receive buffer, as far as they have been handed over. Without interleaving there is at most one.
+/// Messages that the core hands over in parts, as far as they have been. Without interleaving there is at most one.
 #[derive(Debug, Default)]
 pub(crate) struct Partial {
     /// By stream, and whether it is unordered.
