@@ -4,7 +4,7 @@ use crate::support::attacker::*;
 use crate::support::{Fate, Host, Net, addr, addrs, packet};
 use whimbrel_control::Span;
 use whimbrel_proto::{
-    AddressError, AssocId, AssociationConfig, CloseReason, Event, Message, PathState, State, TransportAddr,
+    AddressError, AssocId, AssociationConfig, CloseReason, Event, Message, PathState, Preset, State, TransportAddr,
 };
 use whimbrel_wire::{Asconf, Cause, Causes, Chunk, ChunkType, HeartbeatInfo, Parameter, Parameters};
 
@@ -562,4 +562,31 @@ fn an_abort_to_a_removed_address_is_ignored() {
         net.close_reason(Host::A),
         Some(CloseReason::AbortedByPeer { .. })
     ));
+}
+
+/// With the heartbeat timer of ns-2, which all paths share: it expires while the only address is being replaced.
+#[test]
+fn heartbeats_go_on_after_the_only_address_was_replaced() {
+    let config = AssociationConfig {
+        preset: Preset::Ns2,
+        hb_interval: Span::from_secs(1),
+        path_max_retrans: 20,
+        association_max_retrans: 20,
+        ..dynamic()
+    };
+    let (mut net, a, _) = Net::established(1, &config);
+    net.run_for(Span::from_secs(1));
+    let now = net.now;
+    net.a.add_local_address(now, a, lte()).expect("possible");
+    net.a.remove_local_address(now, a, wifi()).expect("one of two");
+    // The peer does not answer for a while.
+    drop_packets_of(&mut net, Host::A);
+    net.run_for(Span::from_secs(20));
+    net.filter = Box::new(|_| Fate::Deliver);
+    net.run_for(Span::from_secs(60));
+    assert_eq!(net.state(Host::A, a), State::Established);
+    let start = net.wire.len();
+    net.run_for(Span::from_secs(20));
+    let sent = net.wire[start..].iter().filter(|sent| sent.from == Host::A);
+    assert!(sent.filter(|sent| sent.has(ChunkType::HEARTBEAT)).count() >= 3);
 }

@@ -33,7 +33,12 @@ impl Sending {
             .ids()
             .filter(|&index| self.paths[index].in_use())
             .min_by_key(|&index| self.paths[index].heartbeat.last_probe);
-        let (Some(timer), Some(index), true) = (self.timers().heartbeat.take(), idlest, may_send) else {
+        let Some(timer) = self.timers().heartbeat.take().filter(|_| may_send) else {
+            return;
+        };
+        let Some(index) = idlest else {
+            // All addresses are being replaced. The paths that follow need the timer.
+            self.start_shared_heartbeat_timer(ctx, self.choice.primary());
             return;
         };
         let heartbeat = &self.paths[index].heartbeat;
