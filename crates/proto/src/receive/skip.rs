@@ -179,6 +179,7 @@ impl Receiver {
     /// Sets what follows the cumulative TSN, whose slot is this one if it was received. The rest of a message without a beginning is dropped.
     fn settle_tail(&mut self, slot: Option<Slot>) {
         if self.config.interleaves {
+            // I-DATA chunks have no neighbours by TSN: the tail is always a boundary.
             return;
         }
         self.tail = match slot {

@@ -125,13 +125,14 @@ impl Schedule {
 
     /// A message has been dropped. `was_begun`: a part of it had been taken; `is_empty`: no message of the stream waits any more.
     pub(super) fn on_dropped(&mut self, stream: u16, was_begun: bool, is_empty: bool) {
-        let ends_turn = was_begun && !self.is_interleaved;
-        if ends_turn {
+        // The rest of the message was to follow at once.
+        let was_next = was_begun && !self.is_interleaved;
+        if was_next {
             self.begun = None;
         }
         if is_empty {
             self.take_place(stream);
-        } else if ends_turn && self.scheduler != Scheduler::RoundRobinPacket {
+        } else if was_next && self.scheduler != Scheduler::RoundRobinPacket {
             self.give_place(stream);
         }
     }
