@@ -345,10 +345,11 @@ fn required_chunks(config: &AssociationConfig) -> Vec<u8> {
     };
     for &chunk_type in &config.auth.chunks {
         add(chunk_type);
-        // What is required of one chunk is required of the one that replaces it (RFC 8260).
+        // What is required of one chunk is required of the one that replaces it (RFC 8260). Also without interleaving: a chunk of the other
+        // kind ends the association.
         match ChunkType(chunk_type) {
-            ChunkType::DATA if config.interleaving => add(ChunkType::I_DATA.0),
-            ChunkType::FORWARD_TSN if config.interleaving => add(ChunkType::I_FORWARD_TSN.0),
+            ChunkType::DATA => add(ChunkType::I_DATA.0),
+            ChunkType::FORWARD_TSN => add(ChunkType::I_FORWARD_TSN.0),
             _ => {}
         }
     }

@@ -57,6 +57,8 @@ struct Assembly {
     runs: Vec<Run>,
     /// The number of the first fragment that has not been delivered to the reader.
     next: u32,
+    /// A part has been delivered. From then on, numbers may wrap to 0 (RFC 8260 §2.1).
+    begun: bool,
     /// The TSN of the first fragment of all, once it is held.
     beginning: Option<u32>,
 }
@@ -101,10 +103,15 @@ impl Assemblies {
                 Neighbour::Missing
             }
         };
-        if !data.begin && data.fsn == 0 {
+        let message = self.messages.get(&key);
+        let begun = message.is_some_and(|message| message.begun);
+        if !data.begin && data.fsn == 0 && !begun {
             return Err("fragment without a beginning");
         }
-        let Some(message) = self.messages.get(&key) else {
+        if data.begin && begun {
+            return Err("fragment number used twice");
+        }
+        let Some(message) = message else {
             return Ok((boundary(data.begin), boundary(data.end)));
         };
         let place = message.runs_up_to(data.fsn);
@@ -123,7 +130,7 @@ impl Assemblies {
         let before = match before {
             _ if data.begin => Neighbour::Boundary,
             Some(run) if run.last.wrapping_add(1) == data.fsn => Neighbour::Held(tail(run)),
-            None if at == 0 => Neighbour::Delivered,
+            None if begun && at == 0 => Neighbour::Delivered,
             _ => Neighbour::Missing,
         };
         let after = match after {
@@ -144,7 +151,7 @@ impl Assemblies {
                 ..Assembly::default()
             }
         });
-        if fsn == 0 && message.next == 0 {
+        if fsn == 0 && !message.begun {
             message.beginning = Some(tsn);
             self.beginnings.insert(tsn, key);
         }
@@ -223,6 +230,7 @@ impl Assemblies {
             return;
         };
         message.next = message.runs.remove(0).last.wrapping_add(1);
+        message.begun = true;
         message.runs.shrink_to_fit();
         let beginning = message.beginning.take();
         self.forget_beginning(beginning);
@@ -273,6 +281,14 @@ impl Assemblies {
             && key.mid.wrapping_sub(*last) >= HALF / 2
         {
             self.skipped.remove(&key.stream);
+        }
+    }
+
+    /// Sets the number of the next fragment of a message.
+    #[cfg(test)]
+    pub(super) fn set_next(&mut self, key: Key, next: u32) {
+        if let Some(message) = self.messages.get_mut(&key) {
+            message.next = next;
         }
     }
 

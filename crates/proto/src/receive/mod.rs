@@ -7,8 +7,8 @@
 //! is put in the list for the reader, or waits for an earlier message of its stream ([`streams`]). Only TSNs above a
 //! gap are entered in the TSN map ([`tsn_map`]); a chunk that arrives in order does not touch the map.
 //!
-//! [`ReceiverConfig`] bounds the memory that a peer can use: `memory_limit`, one and a half times for messages read in parts, one chunk, a TSN map of at most
-//! `max_tsn_window` entries, and 8 bytes for each inbound stream used.
+//! [`ReceiverConfig`] bounds the memory that a peer can use: `memory_limit`, with I-DATA half as much again for messages read in parts, one
+//! chunk, a TSN map of at most `max_tsn_window` entries, and 8 bytes for each inbound stream used.
 
 mod assembly;
 mod components;

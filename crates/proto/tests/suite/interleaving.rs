@@ -427,8 +427,15 @@ fn rfc_4895_i_data_without_authentication_is_discarded() {
         chunks: vec![ChunkType::DATA.0, ChunkType::FORWARD_TSN.0],
         ..AuthConfig::default()
     };
-    for auth in [by_key, by_list] {
-        let config = AssociationConfig { auth, ..config() };
+    let both = [by_key, by_list]
+        .into_iter()
+        .flat_map(|auth| [(auth.clone(), true), (auth, false)]);
+    for (auth, interleaving) in both {
+        let config = AssociationConfig {
+            auth,
+            interleaving,
+            ..config()
+        };
         let (mut net, a, b) = Net::established(1, &config);
         net.send(Host::A, a, Message::zeros(0, 100));
         net.run_for(Span::from_secs(1));

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use whimbrel_wire::{ForwardTsn, Mid, Skipped, SkippedStreams};
 
+use super::super::assembly::Key;
 use super::*;
 
 fn interleaved() -> ReceiverConfig {
@@ -180,6 +181,29 @@ fn contradictions_between_fragments_are_found() {
             last(53, 0, 2, 0),
         ],
     );
+}
+
+/// RFC 8260 §2.1: "the FSN MAY wrap completely multiple times". The reader receives a message of more than 2^32 fragments in parts.
+#[test]
+fn rfc_8260_2_1_fragment_numbers_wrap_in_a_message_that_is_read_in_parts() {
+    let mut receiver = receiver(&ReceiverConfig {
+        recv_buffer: 3000,
+        ..interleaved()
+    });
+    on_all(&mut receiver, &[part(1, 0, 0, 0), part(2, 0, 0, 1)]);
+    assert_eq!(parts(&mut receiver), [(0, false, 0, 2000, false)]);
+    let _ = sack(&mut receiver);
+    let known = receiver.assemblies.as_mut().expect("with I-DATA");
+    known.set_next(Key::of(&part(1, 0, 0, 0)).expect("I-DATA"), u32::MAX);
+    let again = receiver.on_data(&part(3, 0, 0, 0));
+    assert!(matches!(again, DataOutcome::ProtocolViolation(_)), "{again:?}");
+    let wrapped = Data {
+        begin: false,
+        ppid: 0,
+        ..part(4, 0, 0, 0)
+    };
+    on_all(&mut receiver, &[wrapped, part(3, 0, 0, u32::MAX), last(5, 0, 0, 1)]);
+    assert_eq!(parts(&mut receiver), [(0, false, 0, 3000, true)]);
 }
 
 #[test]
