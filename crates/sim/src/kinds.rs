@@ -81,9 +81,14 @@ impl ChunkKind {
     }
 
     fn of_type(chunk: ChunkType) -> Option<ChunkKind> {
-        ChunkKind::ALL
-            .get(usize::from(chunk.0))
-            .copied()
-            .filter(|kind| *kind != ChunkKind::Udp)
+        match chunk {
+            // The same role in another format: a scenario that loses data loses it in both.
+            ChunkType::I_DATA => Some(ChunkKind::Data),
+            ChunkType::NR_SACK => Some(ChunkKind::Sack),
+            other => ChunkKind::ALL
+                .get(usize::from(other.0))
+                .copied()
+                .filter(|kind| *kind != ChunkKind::Udp),
+        }
     }
 }

@@ -111,13 +111,13 @@ fn certain() -> f64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChunkKind {
-    /// DATA.
+    /// DATA or I-DATA.
     Data,
     /// INIT.
     Init,
     /// INIT ACK.
     InitAck,
-    /// SACK.
+    /// SACK or NR-SACK.
     Sack,
     /// HEARTBEAT.
     Heartbeat,

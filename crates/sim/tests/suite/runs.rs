@@ -330,8 +330,8 @@ fn paths_are_disjoint_and_a_failed_primary_is_replaced() {
     );
 }
 
-#[test]
-fn losses_can_select_chunk_types() {
+/// The first INIT and the 20th packet with data are lost, as DATA or as I-DATA chunks.
+fn lose_chunk_types(interleaving: bool) {
     let mut config = pair(Rate::from_mbps(1), Span::from_millis(10), 100);
     let aim = |kind, model| LossConfig::ChunkType {
         chunks: vec![kind],
@@ -341,7 +341,18 @@ fn losses_can_select_chunk_types() {
         aim(ChunkKind::Init, LossConfig::List { packets: vec![1] }),
         aim(ChunkKind::Data, LossConfig::List { packets: vec![20] }),
     ]);
-    config.flow = vec![flow("file", FlowKind::Sctp, file(100_000))];
+    // A chunk per message: the header of I-DATA is 4 bytes longer.
+    let traffic = TrafficConfig {
+        message_bytes: 1448,
+        ..file(100_000)
+    };
+    config.flow = vec![FlowConfig {
+        sctp: Some(AssociationConfig {
+            interleaving,
+            ..AssociationConfig::default()
+        }),
+        ..flow("file", FlowKind::Sctp, traffic)
+    }];
     let result = run(&config, 1);
     let kinds: Vec<Vec<_>> = result
         .ledger
@@ -354,6 +365,12 @@ fn losses_can_select_chunk_types() {
     assert_eq!(flow.sender.retransmissions, 1);
     assert_eq!((flow.sender.fast_retransmits, flow.sender.timeouts), (1, 0));
     assert_eq!(flow.outcome, FlowOutcome::Completed);
+}
+
+#[test]
+fn losses_can_select_chunk_types() {
+    lose_chunk_types(false);
+    lose_chunk_types(true);
 }
 
 #[test]
