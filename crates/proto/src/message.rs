@@ -18,7 +18,7 @@ pub struct Message {
     /// A number chosen by the user, not sent to the peer. [`Event::SendFailed`](crate::Event::SendFailed) returns it if the message
     /// cannot be delivered.
     pub context: u32,
-    /// When it is given up.
+    /// When the association stops trying to deliver it.
     pub reliability: Reliability,
     /// The content, at least one byte.
     pub payload: MessagePayload,
@@ -39,7 +39,7 @@ pub enum Reliability {
     Lifetime(Span),
     /// It is given up once a part of it would be retransmitted more often than this.
     Retransmissions(u32),
-    /// It is given up when the send buffer has no room for a message with a smaller number or with another reliability. Zero is the highest
+    /// It is given up when the send buffer has no room for a message of higher priority or with another reliability. Zero is the highest
     /// priority.
     Priority(u16),
 }

@@ -564,7 +564,7 @@ impl Association {
     }
 
     /// Returns whether messages of different streams are interleaved (RFC 8260): both ends have
-    /// [`interleaving`](crate::AssociationConfig::interleaving) on.
+    /// [`interleaving`](crate::AssociationConfig::interleaving) on. False if the association has ended.
     pub fn uses_interleaving(&self) -> bool {
         let state = self.handle.shared.lock();
         let association = state.endpoint.association(self.handle.id);
@@ -572,11 +572,11 @@ impl Association {
     }
 
     /// Sets the value of a stream that the scheduler of this end uses: its priority, 0 being the highest, or its weight (RFC 8260 §4.3.3).
-    /// [`AssociationConfig::scheduler`](crate::AssociationConfig::scheduler) chooses the scheduler. Returns false if there is no such stream.
+    /// [`AssociationConfig::scheduler`](crate::AssociationConfig::scheduler) chooses the scheduler. Returns false if there is no such stream, or the association has ended.
     ///
     /// # Examples
     ///
-    /// With interleaving at both ends, a long message does not keep back short ones on a stream of higher priority:
+    /// With interleaving at both ends, a long message does not delay short ones on a stream of higher priority:
     ///
     /// ```no_run
     /// use whimbrel::{AssociationConfig, Message, Scheduler, Stack, StackConfig};

@@ -26,7 +26,7 @@
 //!
 //! Each method that waits says what happens if its future is dropped before it is ready ("Cancel safety").
 //!
-//! # Names of RFC 6458
+//! # Names of RFC 6458, RFC 7496 and RFC 8260
 //!
 //! | sockets API | here |
 //! |---|---|
@@ -44,6 +44,7 @@
 //! | `SCTP_PRIMARY_ADDR`, `SCTP_SET_PEER_PRIMARY_ADDR` | [`Association::set_primary`], [`Association::prefer_local_address`] |
 //! | `SCTP_RTOINFO`, `SCTP_ASSOCINFO`, `SCTP_INITMSG`, `SCTP_PEER_ADDR_PARAMS`, `SCTP_DELAYED_SACK`, `SCTP_MAX_BURST` | [`AssociationConfig`] |
 //! | `SCTP_INTERLEAVING_SUPPORTED`, `SCTP_STREAM_SCHEDULER`, `SCTP_STREAM_SCHEDULER_VALUE` | [`AssociationConfig::interleaving`], [`AssociationConfig::scheduler`], [`Association::set_stream_value`] |
+//! | `SCTP_PR_SUPPORTED`; `SCTP_PR_SCTP_TTL`, `SCTP_PR_SCTP_RTX`, `SCTP_PR_SCTP_PRIO` | [`AssociationConfig::partial_reliability`]; [`Message::reliability`] |
 //! | `SCTP_AUTH_CHUNK`, `SCTP_HMAC_IDENT`, `SCTP_AUTH_KEY` | [`AuthConfig`] |
 //!
 //! # Examples

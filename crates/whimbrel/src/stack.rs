@@ -151,7 +151,8 @@ impl Stack {
     }
 
     /// As [`connect`](Self::connect), with messages that are sent as soon as possible: as many as fit go with the third packet of the
-    /// handshake, the COOKIE ECHO (RFC 9260 §5.1).
+    /// handshake, the COOKIE ECHO (RFC 9260 §5.1). With [`interleaving`](crate::AssociationConfig::interleaving) on, they are sent after the
+    /// handshake: only then do the ends know which chunks to use.
     ///
     /// # Errors
     /// Also if one of them cannot be taken.

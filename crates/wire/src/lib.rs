@@ -54,7 +54,7 @@ pub use chunk::{
     Data, DuplicateTsnIter, DuplicateTsns, FORWARD_TSN_HEADER_LEN, ForwardTsn, GapBlock, GapBlockIter, GapBlocks,
     HeartbeatInfo, I_DATA_HEADER_LEN, INIT_HEADER_LEN, Init, MAX_CHUNK_VALUE_LEN, MAX_DATA_PAYLOAD_LEN,
     MAX_PACKETS_REPORTED, NEW_GAPS_HEADER_LEN, NR_SACK_HEADER_LEN, NewGaps, NrSack, Payload, RawChunk, SACK_HEADER_LEN,
-    Sack, SackLists, Skipped, SkippedStreams, TIMESTAMP_LEN, Timestamp, UnknownAction, hmac_id,
+    Sack, SackLists, SkippedStream, SkippedStreams, TIMESTAMP_LEN, Timestamp, UnknownAction, hmac_id,
 };
 pub use crc::{crc32c, packet_checksum, stored_checksum};
 pub use number::{MessageNumber, Mid, Ssn, Tsn};

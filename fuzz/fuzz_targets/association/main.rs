@@ -297,14 +297,7 @@ fn association(input: &mut Input<'_>, mtu: u16) -> AssociationConfig {
     AssociationConfig {
         interleaving: order & 3 != 0,
         partial_reliability: order & 4 != 0,
-        scheduler: [
-            Scheduler::FirstCome,
-            Scheduler::RoundRobin,
-            Scheduler::RoundRobinPacket,
-            Scheduler::Priority,
-            Scheduler::FairCapacity,
-            Scheduler::WeightedFair,
-        ][usize::from(order >> 3) % 6],
+        scheduler: Scheduler::ALL[usize::from(order >> 3) % 6],
         preset: [Preset::Rfc9260, Preset::Rfc4960, Preset::Rfc2960, Preset::Ns2][input.below(4)],
         recv_buffer: [1500, 5000, 65_536][input.below(3)],
         send_buffer: [1500, 65_536][usize::from(flags & 1)],

@@ -5,7 +5,7 @@ use sha2::Sha256;
 use whimbrel_wire::{
     Asconf, Auth, ByteSink, Cause, Causes, Checksum, ChecksumField, Chunk, CommonHeader, Data, DuplicateTsns, ForwardTsn, GapBlock,
     GapBlocks, HeartbeatInfo, Init, MessageNumber, Mid, NewGaps, NrSack, PacketSink, PacketView, Parameter, Parameters, Payload, RawChunk,
-    Sack, SackLists, Skipped, SkippedStreams, Ssn, Tsn, hmac_id,
+    Sack, SackLists, SkippedStream, SkippedStreams, Ssn, Tsn, hmac_id,
 };
 
 use crate::input::Input;
@@ -256,7 +256,7 @@ fn push_forward(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &
     let mut list = Vec::new();
     for _ in 0..input.below(4) {
         let value = input.below(6) as u32;
-        let entry = Skipped {
+        let entry = SkippedStream {
             stream: [0, 0, 1, 2, 999][input.below(5)],
             unordered: is_mid && input.below(2) == 0,
             number: if is_mid { MessageNumber::Mid(Mid(value)) } else { MessageNumber::Ssn(Ssn(value as u16)) },

@@ -70,7 +70,8 @@ pub struct AssociationConfig {
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub send_buffer_max: Option<u32>,
     /// Maximum length in bytes of a message, 1 to 4294967295. A longer one cannot be sent, and the association is aborted when the received
-    /// parts of one exceed it. Messages of more than a quarter of the send buffer may exceed the buffer, one at a time. Absent: `send_buffer` for
+    /// parts of one exceed it. Messages of more than a quarter of the send buffer may exceed the buffer, one at a time; while
+    /// it waits, it counts as a quarter of the buffer, so that others can be passed. Absent: `send_buffer` for
     /// sent messages, which never exceed it then, and no limit for received ones.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub max_message: Option<u32>,
@@ -124,8 +125,9 @@ pub struct AssociationConfig {
     )]
     pub partial_reliability: bool,
     /// Whether the association offers to send user messages in I-DATA chunks (RFC 8260): fragments of messages of different streams can then
-    /// be sent in turn, and a long message does not keep back those of other streams. If both ends offer it, it is used. The receiver must
-    /// expect that a message that is read in parts is followed by parts of messages of other streams.
+    /// be sent in turn. With a `scheduler` other than `first-come`, a long message then does not delay those of other streams. If both ends offer
+    /// it, it is used. Parts of messages of different streams can then be read in turn. A chunk has four bytes less of user data: with an MTU of
+    /// 1500, a message of 1452 bytes takes two.
     #[cfg_attr(
         feature = "config",
         serde(skip_serializing_if = "is_false"),

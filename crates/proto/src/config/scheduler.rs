@@ -3,7 +3,7 @@
 /// The stream scheduler (RFC 8260 §3). It decides which stream sends next. The messages of one stream always keep their order.
 ///
 /// Without user message interleaving, the fragments of a message follow each other (RFC 9260 §6.9), and a stream has its turn for a whole
-/// message. With interleaving, it has its turn for one chunk.
+/// message. With interleaving, it has its turn for one chunk; only `first-come` still sends whole messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(
     feature = "config",
@@ -25,12 +25,22 @@ pub enum Scheduler {
     /// All streams with waiting messages send the same number of bytes of user data (SCTP_SS_FC, RFC 8260 §3.5). A stream that was idle
     /// does not catch up.
     FairCapacity,
-    /// As `FairCapacity`, but in proportion to the weights of the streams (SCTP_SS_WFQ, RFC 8260 §3.6). A stream has weight 1 by default;
+    /// As with fair capacity, but in proportion to the weights of the streams (SCTP_SS_WFQ, RFC 8260 §3.6). A stream has weight 1 by default;
     /// weight 0 counts as 1.
     WeightedFair,
 }
 
 impl Scheduler {
+    /// All schedulers, the default first.
+    pub const ALL: [Scheduler; 6] = [
+        Scheduler::FirstCome,
+        Scheduler::RoundRobin,
+        Scheduler::RoundRobinPacket,
+        Scheduler::Priority,
+        Scheduler::FairCapacity,
+        Scheduler::WeightedFair,
+    ];
+
     #[cfg(feature = "config")]
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub(super) fn is_default(&self) -> bool {

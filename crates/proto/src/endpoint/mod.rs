@@ -430,7 +430,8 @@ impl Endpoint {
         result
     }
 
-    /// Reads the next message, or the next part of a message that is larger than the receive buffer. Calls `part` for
+    /// Reads the next message, or the next part of one that is read in parts, because the receive buffer is nearly full, or with
+    /// interleaving less than half of it is free. Calls `part` for
     /// each piece of it in order. Returns `None` if nothing can be read.
     pub fn recv(&mut self, now: Time, id: AssocId, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
         let index = self.table.index(id)?;

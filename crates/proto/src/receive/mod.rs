@@ -290,7 +290,7 @@ impl Receiver {
         };
         if is_old {
             if !self.config.gives_up {
-                return DataOutcome::ProtocolViolation("message identifier used twice");
+                return DataOutcome::ProtocolViolation("message number used twice");
             }
             // The rest of a message that the sender has given up is acknowledged and not kept.
             self.sack.packet.new = true;
@@ -303,7 +303,7 @@ impl Receiver {
             .get(key.stream, key.unordered)
             .is_some_and(|partial| partial.ended && partial.number == key.mid)
         {
-            return DataOutcome::ProtocolViolation("message identifier used twice");
+            return DataOutcome::ProtocolViolation("message number used twice");
         }
         let known = self.assemblies.get_or_insert_default();
         let (before, after) = match known.neighbours(key, data, &self.store) {

@@ -196,7 +196,7 @@ impl Receiver {
         if known.expected == number {
             let partial = self.partials.get(stream, false);
             if partial.is_some_and(|partial| partial.number == number) {
-                return DataOutcome::ProtocolViolation("stream sequence number used twice");
+                return DataOutcome::ProtocolViolation("message number used twice");
             }
             known.expected = number.wrapping_add(1);
             let has_parked = known.has_parked();
@@ -210,7 +210,7 @@ impl Receiver {
         {
             self.store.get_mut(head).stage = Stage::Parked;
         } else {
-            return DataOutcome::ProtocolViolation("stream sequence number used twice");
+            return DataOutcome::ProtocolViolation("message number used twice");
         }
         DataOutcome::New
     }

@@ -3,7 +3,7 @@
 //! FORWARD TSN names a TSN up to which nothing is sent again. Messages that lack one of these TSNs are dropped, whatever of them has arrived.
 //! Messages that waited for them in their streams are delivered. I-FORWARD-TSN also names the messages that are dropped.
 
-use whimbrel_wire::{ForwardTsn, MessageNumber, Skipped, Tsn};
+use whimbrel_wire::{ForwardTsn, MessageNumber, SkippedStream, Tsn};
 
 use super::Receiver;
 use super::assembly::Key;
@@ -57,7 +57,7 @@ impl Receiver {
     }
 
     /// Drops what has arrived of the messages of I-DATA chunks that an entry names.
-    fn drop_i_data(&mut self, entry: Skipped) {
+    fn drop_i_data(&mut self, entry: SkippedStream) {
         let MessageNumber::Mid(mid) = entry.number else { return };
         let last = Key {
             stream: entry.stream,
@@ -197,7 +197,7 @@ impl Receiver {
     }
 
     /// The sender gives up the ordered messages of a stream up to this one. Those that have arrived are delivered.
-    fn skip_messages(&mut self, entry: Skipped) {
+    fn skip_messages(&mut self, entry: SkippedStream) {
         let stream = entry.stream;
         let expected = self.streams.expected(stream);
         let ahead = ahead(entry.number, expected);

@@ -105,7 +105,7 @@ impl Sending {
             self.errors = 0;
             self.timeouts_without_ack = 0;
         } else if advanced && self.outstanding.has_limits() {
-            // A FORWARD TSN has been answered. Whether data arrives, it does not show.
+            // A FORWARD TSN has been answered, which does not show whether data arrives.
             self.errors = 0;
         }
         let mut report = self.outstanding.take_report();

@@ -26,7 +26,7 @@ impl Sending {
     /// Queues a message.
     ///
     /// # Errors
-    /// Returns the message if the send buffer has no room for it. An event follows when it has. Other messages may have been given up all the same.
+    /// Returns the message if the send buffer has no room for it. An event follows when it has. Other messages may have been given up nevertheless.
     pub(crate) fn enqueue(&mut self, now: Time, message: Message) -> (Progress, Result<(), Message>) {
         if !self.has_send_room(message.len()) && self.may_give_up() {
             self.make_room(now, message.len(), Limit::of(message.reliability, now));
@@ -85,7 +85,7 @@ impl Sending {
     /// Returns whether the message would have room once these bytes, of this number of waiting messages, are gone.
     pub(in crate::send) fn has_room_without(&self, bytes: usize, messages: usize, len: usize) -> bool {
         let limit = self.send_limit();
-        // A long message would wait without end while others fill the buffer with short ones, or if it is longer than the buffer.
+        // A long message would never be taken while others fill the buffer with short ones, or if it is longer than the buffer.
         if len > long_message(&self.config) && self.buffered().saturating_sub(bytes) <= limit {
             return true;
         }

@@ -2,24 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::support::messages::nothing_is_held;
 use crate::support::{Fate, Host, Net, addrs, data, port};
-use whimbrel_control::multipath::Accounting;
-use whimbrel_control::multipath::distribution::DistributionSpec;
-use whimbrel_control::{Rng, Span};
+use whimbrel_control::Span;
 use whimbrel_proto::{
-    AssocId, AssociationConfig, AuthConfig, CloseReason, Discard, Event, Message, MessagePayload, Reliability,
-    Scheduler, SendError, State,
+    AssociationConfig, AuthConfig, CloseReason, Discard, Event, Message, Reliability, Scheduler, SendError, State,
 };
 use whimbrel_wire::{Chunk, ChunkType, Data, ForwardTsn, MessageNumber, Mid, SkippedStreams, Tsn};
-
-const SCHEDULERS: [Scheduler; 6] = [
-    Scheduler::FirstCome,
-    Scheduler::RoundRobin,
-    Scheduler::RoundRobinPacket,
-    Scheduler::Priority,
-    Scheduler::FairCapacity,
-    Scheduler::WeightedFair,
-];
 
 fn config() -> AssociationConfig {
     AssociationConfig {
@@ -507,127 +496,5 @@ fn rfc_8260_2_3_1_given_up_messages_do_not_stop_the_others() {
     );
     assert_eq!(net.count(Host::A, ChunkType::FORWARD_TSN), 0);
     assert_eq!(order(&net).iter().filter(|stream| **stream == 0).count(), 100);
-    nothing_is_held(&mut net, a, b);
-}
-
-fn nothing_is_held(net: &mut Net, a: AssocId, b: AssocId) {
-    let sender = net.a.association(a).expect("A");
-    assert_eq!(sender.buffered_send(), 0);
-    assert!(sender.paths().all(|path| path.flight == 0));
-    let receiver = net.b.association(b).expect("B");
-    assert_eq!(receiver.buffered_receive(), 0);
-}
-
-/// Returns the settings of a transfer over one or two paths.
-fn any_config(rng: &mut Rng, paths: usize) -> AssociationConfig {
-    let distribution = DistributionSpec::by_name(["primary", "round-robin", "redundant"][rng.below(3) as usize]);
-    AssociationConfig {
-        scheduler: SCHEDULERS[rng.below(6) as usize],
-        interleaving: rng.chance(0.75),
-        recv_buffer: [3000, 10_000, 262_144][rng.below(3) as usize],
-        send_buffer: 1 << 20,
-        rto_min: Span::from_millis(100),
-        rto_max: Span::from_secs(1),
-        association_max_retrans: 60,
-        path_max_retrans: 30,
-        distribution: distribution.filter(|_| paths > 1),
-        accounting: (paths > 1).then_some(Accounting::Path),
-        ..config()
-    }
-}
-
-/// Returns a message that begins with its number.
-fn any_message(rng: &mut Rng, number: u32) -> Message {
-    let len = [4, 100, 3000, 20_000][rng.below(4) as usize];
-    let mut content = vec![number as u8; len];
-    content[..4].copy_from_slice(&number.to_be_bytes());
-    Message {
-        unordered: rng.chance(0.3),
-        context: number,
-        reliability: match rng.below(6) {
-            0 => Reliability::Retransmissions(rng.below(2) as u32),
-            1 => Reliability::Lifetime(Span::from_millis(10 + rng.below(500))),
-            _ => Reliability::Full,
-        },
-        ..Message::new(rng.below(5) as u16, content)
-    }
-}
-
-/// Any messages over one or two lossy paths with any scheduler: each arrives once, unchanged and in order, or is reported as given up.
-#[test]
-fn whatever_is_sent_arrives_or_is_given_up() {
-    let mut longest = 0;
-    for seed in 0..400 {
-        let mut rng = Rng::stream(seed, "interleaving");
-        let paths = 1 + rng.below(2) as usize;
-        let config = any_config(&mut rng, paths);
-        let (mut net, a, b) = Net::established(paths, &config);
-        net.auto_read = rng.chance(0.7);
-        let mut losses = Rng::stream(seed, "losses");
-        net.filter = Box::new(move |_| match losses.below(20) {
-            0 | 1 => Fate::Drop,
-            2 => Fate::Delay(Span::from_millis(losses.below(300))),
-            _ => Fate::Deliver,
-        });
-        for stream in 0..5 {
-            net.a.set_stream_value(a, stream, rng.below(4) as u16);
-        }
-        let messages: Vec<Message> = (0..40).map(|number| any_message(&mut rng, number)).collect();
-        for message in &messages {
-            net.send(Host::A, a, message.clone());
-            if rng.chance(0.5) {
-                net.run_for(Span::from_millis(rng.below(200)));
-            }
-            if !net.auto_read && rng.chance(0.3) {
-                net.read(Host::B, b);
-            }
-        }
-        for _ in 0..1200 {
-            net.run_for(Span::from_millis(100));
-            net.read(Host::B, b);
-        }
-        let read = net.messages.get(&Host::B).cloned().unwrap_or_default();
-        let failed = given_up(&net);
-        assert_arrived(seed, &messages, &read, &failed);
-        longest = longest.max(read.iter().map(|message| message.2.len()).max().unwrap_or(0));
-        nothing_is_held(&mut net, a, b);
-    }
-    assert_eq!(longest, 20_000);
-}
-
-/// Returns the numbers of the messages that A reported as given up.
-fn given_up(net: &Net) -> Vec<u32> {
-    let number = |event| match event {
-        Event::SendFailed(failure) => Some(failure.context),
-        _ => None,
-    };
-    net.events_of(Host::A).into_iter().filter_map(number).collect()
-}
-
-/// Checks what was read: (stream, unordered, content).
-fn assert_arrived(seed: u64, messages: &[Message], read: &[(u16, bool, Vec<u8>)], failed: &[u32]) {
-    let (mut last, mut times) = (BTreeMap::new(), vec![0; messages.len()]);
-    for (stream, unordered, content) in read {
-        let number = u32::from_be_bytes(content[..4].try_into().expect("four bytes"));
-        let sent = &messages[number as usize];
-        assert_eq!((sent.stream, sent.unordered), (*stream, *unordered), "{seed}: {number}");
-        assert_eq!(
-            sent.payload,
-            MessagePayload::Bytes(content.clone().into()),
-            "{seed}: {number}"
-        );
-        if !unordered {
-            let before = last.insert(*stream, number);
-            assert!(before < Some(number), "{seed}: {before:?} {number}");
-        }
-        times[number as usize] += 1;
-    }
-    for (number, times) in times.into_iter().enumerate() {
-        // What has arrived as a whole may be given up before its acknowledgement arrives.
-        let is_failed = failed.contains(&(number as u32));
-        assert!(
-            times == 1 || times == 0 && is_failed,
-            "{seed}: {number} {times} {is_failed}"
-        );
-    }
+    nothing_is_held(&net, a, b);
 }

@@ -31,6 +31,7 @@ mod policies;
 mod ports;
 mod presets;
 mod probing;
+mod random_messages;
 mod recovery;
 mod recovery_of_tails;
 mod replay;

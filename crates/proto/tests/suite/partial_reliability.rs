@@ -1,15 +1,14 @@
 //! Messages that are given up (RFC 3758, RFC 7496).
 
+use crate::support::messages::{arrived, given_up, nothing_is_held, numbered as message};
 use crate::support::paths::{cut, path};
 use crate::support::{Fate, Host, Net};
-use whimbrel_control::multipath::Accounting;
-use whimbrel_control::multipath::distribution::DistributionSpec;
-use whimbrel_control::{Rng, Span};
+use whimbrel_control::Span;
 use whimbrel_proto::{
-    AssocId, AssociationConfig, AssociationStats, AuthConfig, CloseReason, Discard, Event, Message, Reliability,
-    SendError, SendFailureCause, State,
+    AssocId, AssociationConfig, AssociationStats, AuthConfig, CloseReason, Discard, Message, Reliability, SendError,
+    State,
 };
-use whimbrel_wire::{Chunk, ChunkType, ForwardTsn, MessageNumber, Skipped, SkippedStreams, Ssn, Tsn};
+use whimbrel_wire::{Chunk, ChunkType, ForwardTsn, MessageNumber, SkippedStream, SkippedStreams, Ssn, Tsn};
 
 fn config() -> AssociationConfig {
     AssociationConfig {
@@ -21,34 +20,6 @@ fn config() -> AssociationConfig {
 
 fn stats(net: &Net, id: AssocId) -> AssociationStats {
     net.a.association(id).expect("established").stats()
-}
-
-fn message(number: u32, len: usize, reliability: Reliability) -> Message {
-    let mut content = vec![number as u8; len];
-    content.splice(0..len.min(4), number.to_be_bytes());
-    Message {
-        context: number,
-        reliability,
-        ..Message::new(0, content)
-    }
-}
-
-/// Returns the numbers of the messages that have arrived at B.
-fn arrived(net: &Net) -> Vec<u32> {
-    let number = |content: Vec<u8>| content[..4].try_into().map(u32::from_be_bytes).expect("four bytes");
-    net.contents(Host::B).into_iter().map(number).collect()
-}
-
-/// Returns the numbers of the messages that A reported as given up, and whether a part had been sent.
-fn given_up(net: &Net) -> Vec<(u32, bool)> {
-    let failed = |event| match event {
-        Event::SendFailed(failure) => {
-            assert_eq!(failure.cause, SendFailureCause::GivenUp);
-            Some((failure.context, failure.sent))
-        }
-        _ => None,
-    };
-    net.events_of(Host::A).into_iter().filter_map(failed).collect()
 }
 
 /// Drops the packets with DATA that these numbers count, from 0.
@@ -63,14 +34,6 @@ fn lose(net: &mut Net, which: &'static [usize]) {
         }
         Fate::Deliver
     });
-}
-
-fn nothing_is_held(net: &mut Net, a: AssocId, b: AssocId) {
-    let sender = net.a.association(a).expect("A");
-    assert_eq!(sender.buffered_send(), 0);
-    assert!(sender.paths().all(|path| path.flight == 0));
-    let receiver = net.b.association(b).expect("B");
-    assert_eq!(receiver.buffered_receive(), 0);
 }
 
 #[test]
@@ -94,7 +57,7 @@ fn rfc_3758_3_3_both_ends_must_support_it() {
         // Without it the message is delivered.
         assert_eq!(arrived(&net), if both { vec![2] } else { vec![1, 2] });
         assert_eq!(net.count(Host::A, ChunkType::FORWARD_TSN) > 0, both);
-        nothing_is_held(&mut net, a, b);
+        nothing_is_held(&net, a, b);
     }
 }
 
@@ -126,7 +89,7 @@ fn rfc_7496_3_1_zero_retransmissions_give_up_at_the_first_loss() {
     // The loss counts for congestion control (RFC 3758 §3.5 F5).
     assert_eq!((stats.fast_retransmits, stats.recoveries), (1, 1));
     assert_eq!(net.count(Host::A, ChunkType::FORWARD_TSN), 1);
-    nothing_is_held(&mut net, a, b);
+    nothing_is_held(&net, a, b);
 }
 
 #[test]
@@ -150,7 +113,7 @@ fn rfc_7496_3_1_the_limit_counts_retransmissions() {
         net.send(Host::A, a, message(2, 100, Reliability::Full));
         net.run_for(Span::from_secs(5));
         assert_eq!(arrived(&net), [2]);
-        nothing_is_held(&mut net, a, b);
+        nothing_is_held(&net, a, b);
     }
 }
 
@@ -186,7 +149,7 @@ fn rfc_3758_4_1_old_messages_are_not_sent_after_an_outage() {
         (stats.messages_given_up_sent + stats.messages_given_up_unsent) as usize,
         lost.len()
     );
-    nothing_is_held(&mut net, a, b);
+    nothing_is_held(&net, a, b);
 }
 
 #[test]
@@ -205,7 +168,7 @@ fn rfc_3758_3_5_a_message_that_is_sent_in_part_is_given_up_as_a_whole() {
         assert_eq!(arrived(&net), [2]);
         assert_eq!(given_up(&net), [(1, true)]);
         assert_eq!(net.state(Host::A, a), State::Established);
-        nothing_is_held(&mut net, a, b);
+        nothing_is_held(&net, a, b);
         let sent = stats(&net, a).data_bytes_sent;
         assert!(sent < 60_000, "{sent} bytes were sent");
     }
@@ -226,7 +189,7 @@ fn rfc_3758_3_5_c5_a_lost_forward_tsn_is_repeated() {
     net.send(Host::A, a, message(1, 100, Reliability::Retransmissions(0)));
     net.run_for(Span::from_secs(30));
     assert_eq!(net.count(Host::A, ChunkType::FORWARD_TSN), 3);
-    nothing_is_held(&mut net, a, b);
+    nothing_is_held(&net, a, b);
     let now = net.now;
     net.a.shutdown(now, a);
     net.drain(Host::A);
@@ -277,7 +240,7 @@ fn rfc_7496_3_2_messages_with_priority_take_the_room_of_others() {
     let mut arrived = arrived(&net);
     arrived.sort_unstable();
     assert_eq!(arrived, all);
-    nothing_is_held(&mut net, a, b);
+    nothing_is_held(&net, a, b);
 }
 
 #[test]
@@ -307,7 +270,7 @@ fn an_unsent_message_that_is_given_up_leaves_no_hole_in_its_stream() {
     );
     assert!(arrived.is_sorted());
     assert!(stats(&net, a).messages_given_up_unsent > 0);
-    nothing_is_held(&mut net, a, b);
+    nothing_is_held(&net, a, b);
 }
 
 /// The last message expires while the peer's window is closed and nothing is outstanding: no SACK follows.
@@ -381,7 +344,7 @@ fn messages_of_several_packets_arrive_although_each_is_begun_late() {
     let (arrived, lost) = (arrived(&net), given_up(&net));
     assert_eq!(arrived.len() + lost.len(), 300);
     assert!(arrived.len() > 150, "{}", arrived.len());
-    nothing_is_held(&mut net, a, b);
+    nothing_is_held(&net, a, b);
 }
 
 #[test]
@@ -395,7 +358,7 @@ fn rfc_4895_a_forward_tsn_without_authentication_changes_nothing() {
     net.run_for(Span::from_secs(1));
     let last = net.last(Host::A, ChunkType::DATA).tsns()[0];
     let mut skipped = Vec::new();
-    let entry = Skipped {
+    let entry = SkippedStream {
         stream: 0,
         unordered: false,
         number: MessageNumber::Ssn(Ssn(100)),
@@ -569,7 +532,7 @@ fn a_message_without_room_reports_those_that_have_expired() {
 }
 
 #[test]
-fn no_message_is_given_up_for_one_that_has_no_room_all_the_same() {
+fn no_message_is_given_up_for_one_that_has_no_room_nevertheless() {
     let config = AssociationConfig {
         send_buffer: 10_000,
         ..config()
@@ -595,117 +558,4 @@ fn no_message_is_given_up_for_one_that_has_no_room_all_the_same() {
         assert_eq!(lost, if has_room { 2 } else { 0 });
     }
     assert_eq!(given_up(&net).len(), 2);
-}
-
-/// Returns any settings for this number of paths.
-fn any_config(rng: &mut Rng, paths: usize) -> AssociationConfig {
-    let several = [
-        DistributionSpec::by_name("lowest-rtt"),
-        DistributionSpec::by_name("redundant"),
-        None,
-    ];
-    let accounting = if paths > 1 {
-        Accounting::Path
-    } else {
-        Accounting::Association
-    };
-    AssociationConfig {
-        accounting: Some(accounting),
-        distribution: several[rng.below(3) as usize].clone().filter(|_| paths > 1),
-        // A message of 9000 bytes is read in parts at times.
-        recv_buffer: [100_000, 8000][rng.below(2) as usize],
-        // Without them, the sender guesses which copy has arrived.
-        timestamps: [None, Some(false)][rng.below(2) as usize],
-        hb_interval: Span::from_secs(5),
-        path_max_retrans: 20,
-        association_max_retrans: 60,
-        ..config()
-    }
-}
-
-fn any_message(rng: &mut Rng, number: u32) -> Message {
-    let reliability = match rng.below(4) {
-        0 => Reliability::Full,
-        1 => Reliability::Lifetime(Span::from_millis(rng.below(400))),
-        2 => Reliability::Retransmissions(rng.below(3) as u32),
-        _ => Reliability::Priority(rng.below(4) as u16),
-    };
-    let most = [100, 1500, 9000][rng.below(3) as usize];
-    let len = 4 + rng.below(most) as usize;
-    Message {
-        stream: rng.below(3) as u16,
-        unordered: rng.chance(0.3),
-        ..message(number, len, reliability)
-    }
-}
-
-/// Loses, delays and duplicates packets.
-fn disturb(net: &mut Net, seed: u64, loss: f64) {
-    let mut fates = Rng::stream(seed, "fates");
-    net.filter = Box::new(move |_| match fates.unit() {
-        chance if chance < loss => Fate::Drop,
-        chance if chance < loss + 0.1 => Fate::Delay(Span::from_millis(fates.below(80))),
-        chance if chance < loss + 0.12 => Fate::Duplicate,
-        _ => Fate::Deliver,
-    });
-}
-
-/// Any mixture of messages over one to three paths with losses: every reliable message arrives, once and in the order of its stream, those
-/// that were not reported as given up too, and nothing is held at either end.
-#[test]
-fn whatever_is_given_up_the_rest_is_delivered() {
-    for seed in 0..300 {
-        let mut rng = Rng::stream(seed, "partial reliability");
-        let paths = 1 + rng.below(3) as usize;
-        let config = any_config(&mut rng, paths);
-        let mut net = Net::with_config(paths, &config, seed);
-        let a = net.connect(&config, paths);
-        net.run_for(Span::from_secs(1));
-        let b = net.only(Host::B);
-        disturb(&mut net, seed, 0.02 + 0.2 * rng.unit());
-        let (mut full, mut sent) = (Vec::new(), 0);
-        let reads_slowly = config.recv_buffer < 50_000;
-        for number in 0..150_u32 {
-            net.auto_read = !reads_slowly || number % 10 == 0;
-            net.read(Host::B, b);
-            let next = any_message(&mut rng, number);
-            let is_full = next.reliability == Reliability::Full;
-            let now = net.now;
-            if net.a.send(now, a, next).is_ok() {
-                sent += 1;
-                full.extend(is_full.then_some(number));
-            }
-            net.drain(Host::A);
-            net.run_for(Span::from_millis(rng.below(40)));
-        }
-        net.auto_read = true;
-        net.read(Host::B, b);
-        net.run_for(Span::from_secs(20));
-        net.filter = Box::new(|_| Fate::Deliver);
-        net.run_for(Span::from_secs(150));
-        assert_eq!(net.state(Host::A, a), State::Established, "{seed}");
-        for stream in 0..3 {
-            let of_stream = net.messages.get(&Host::B).into_iter().flatten();
-            let ordered: Vec<u32> = of_stream
-                .filter(|(of, unordered, _)| *of == stream && !unordered)
-                .map(|(_, _, content)| u32::from_be_bytes(content[..4].try_into().expect("four bytes")))
-                .collect();
-            assert!(ordered.is_sorted_by(|a, b| a < b), "{seed}: {ordered:?}");
-        }
-        let mut arrived = arrived(&net);
-        arrived.sort_unstable();
-        let count = arrived.len();
-        arrived.dedup();
-        assert_eq!(arrived.len(), count, "{seed}: twice");
-        let lost: Vec<u32> = given_up(&net).into_iter().map(|(number, _)| number).collect();
-        let absent: Vec<_> = full.iter().filter(|number| !arrived.contains(number)).collect();
-        assert!(
-            absent.is_empty(),
-            "{seed}: {absent:?} of {paths} paths, given up {lost:?}"
-        );
-        assert!(full.iter().all(|number| !lost.contains(number)), "{seed}");
-        let known = |number: &u32| arrived.contains(number) || lost.contains(number);
-        assert_eq!((0..150).filter(known).count(), sent, "{seed}: {arrived:?} {lost:?}");
-        nothing_is_held(&mut net, a, b);
-    }
 }

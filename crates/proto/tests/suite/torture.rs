@@ -160,23 +160,13 @@ fn roam(rng: &mut Rng, [ours, theirs]: [AssociationConfig; 2]) -> [AssociationCo
     })
 }
 
-/// Half may interleave their messages, and each end has any stream scheduler.
+/// Half of the associations interleave their messages, and each end has any stream scheduler.
 fn interleave(rng: &mut Rng, [ours, theirs]: [AssociationConfig; 2]) -> [AssociationConfig; 2] {
     let interleaves = rng.chance(0.6);
     [ours, theirs].map(|config| AssociationConfig {
         interleaving: interleaves && rng.chance(0.9),
         partial_reliability: rng.chance(0.5),
-        scheduler: pick(
-            rng,
-            &[
-                Scheduler::FirstCome,
-                Scheduler::RoundRobin,
-                Scheduler::RoundRobinPacket,
-                Scheduler::Priority,
-                Scheduler::FairCapacity,
-                Scheduler::WeightedFair,
-            ],
-        ),
+        scheduler: pick(rng, &Scheduler::ALL),
         ..config
     })
 }

@@ -43,7 +43,7 @@ pub const DATA_HEADER_LEN: usize = 16;
 /// Length of an I-DATA chunk before the user data in bytes, including the chunk header.
 pub const I_DATA_HEADER_LEN: usize = 20;
 
-/// Maximum user data of a DATA chunk, bytes.
+/// Maximum user data of a DATA chunk, bytes; an I-DATA chunk has four bytes less.
 pub const MAX_DATA_PAYLOAD_LEN: usize = u16::MAX as usize - DATA_HEADER_LEN;
 
 const FIELDS_LEN: usize = DATA_HEADER_LEN - CHUNK_HEADER_LEN;

@@ -50,7 +50,7 @@ pub struct ForwardTsn<'a> {
 
 /// A stream whose messages are given up, in FORWARD TSN or I-FORWARD-TSN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Skipped {
+pub struct SkippedStream {
     /// The stream.
     pub stream: u16,
     /// The entry is about the unordered messages of the stream. False in FORWARD TSN.
@@ -91,17 +91,17 @@ impl<'a> SkippedStreams<'a> {
     }
 
     /// Returns the entries.
-    pub fn iter(self) -> impl Iterator<Item = Skipped> + 'a {
+    pub fn iter(self) -> impl Iterator<Item = SkippedStream> + 'a {
         let (by_ssn, by_mid): (&[[u8; 4]], &[[u8; 8]]) = match self.0 {
             Entries::Ssn(entries) => (entries, &[]),
             Entries::Mid(entries) => (&[], entries),
         };
-        let by_ssn = by_ssn.iter().map(|&[s0, s1, n0, n1]| Skipped {
+        let by_ssn = by_ssn.iter().map(|&[s0, s1, n0, n1]| SkippedStream {
             stream: u16::from_be_bytes([s0, s1]),
             unordered: false,
             number: MessageNumber::Ssn(Ssn(u16::from_be_bytes([n0, n1]))),
         });
-        let by_mid = by_mid.iter().map(|&[s0, s1, _, flags, m0, m1, m2, m3]| Skipped {
+        let by_mid = by_mid.iter().map(|&[s0, s1, _, flags, m0, m1, m2, m3]| SkippedStream {
             stream: u16::from_be_bytes([s0, s1]),
             unordered: flags & UNORDERED != 0,
             number: MessageNumber::Mid(Mid(u32::from_be_bytes([m0, m1, m2, m3]))),
@@ -110,7 +110,7 @@ impl<'a> SkippedStreams<'a> {
     }
 
     /// Appends an entry to a list in wire form. All entries of a list have the same kind of number.
-    pub fn append(list: &mut Vec<u8>, entry: Skipped) {
+    pub fn append(list: &mut Vec<u8>, entry: SkippedStream) {
         list.extend_from_slice(&entry.stream.to_be_bytes());
         match entry.number {
             MessageNumber::Ssn(ssn) => list.extend_from_slice(&ssn.0.to_be_bytes()),

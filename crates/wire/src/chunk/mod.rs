@@ -33,7 +33,7 @@ pub use asconf::{ASCONF_HEADER_LEN, Asconf};
 pub use auth::{AUTH_HEADER_LEN, Auth, hmac_id};
 pub use chunk_type::{ChunkType, UnknownAction};
 pub use data::{DATA_HEADER_LEN, Data, I_DATA_HEADER_LEN, MAX_DATA_PAYLOAD_LEN, Payload};
-pub use forward_tsn::{FORWARD_TSN_HEADER_LEN, ForwardTsn, Skipped, SkippedStreams};
+pub use forward_tsn::{FORWARD_TSN_HEADER_LEN, ForwardTsn, SkippedStream, SkippedStreams};
 pub use heartbeat::HeartbeatInfo;
 pub use init::{INIT_HEADER_LEN, Init};
 pub use new_gaps::{NEW_GAPS_HEADER_LEN, NewGaps};

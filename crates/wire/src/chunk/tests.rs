@@ -285,7 +285,7 @@ fn forward_tsn_on_the_wire() {
         skipped: SkippedStreams::from_wire_bytes(&streams),
     };
     both_ways(&bytes, Chunk::ForwardTsn(forward_tsn));
-    let entry = |stream, ssn| Skipped {
+    let entry = |stream, ssn| SkippedStream {
         stream,
         unordered: false,
         number: MessageNumber::Ssn(Ssn(ssn)),
@@ -323,7 +323,7 @@ fn i_forward_tsn_on_the_wire() {
     let bytes = [
         194, 0, 0, 24, 0, 0, 0, 103, 0, 5, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 5, 0, 1, 0, 1, 0, 2,
     ];
-    let entries = [(false, u32::MAX), (true, 0x1_0002)].map(|(unordered, mid)| Skipped {
+    let entries = [(false, u32::MAX), (true, 0x1_0002)].map(|(unordered, mid)| SkippedStream {
         stream: 5,
         unordered,
         number: MessageNumber::Mid(Mid(mid)),

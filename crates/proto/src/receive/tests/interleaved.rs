@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use whimbrel_wire::{ForwardTsn, Mid, Skipped, SkippedStreams};
+use whimbrel_wire::{ForwardTsn, Mid, SkippedStream, SkippedStreams};
 
 use super::super::assembly::Key;
 use super::*;
@@ -56,7 +56,7 @@ fn forward(receiver: &mut Receiver, tsn: u32, skipped: &[(u16, bool, u32)]) {
         let number = MessageNumber::Mid(Mid(mid));
         SkippedStreams::append(
             &mut list,
-            Skipped {
+            SkippedStream {
                 stream,
                 unordered,
                 number,

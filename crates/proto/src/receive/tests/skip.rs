@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use whimbrel_wire::{ForwardTsn, MessageNumber, Skipped, SkippedStreams};
+use whimbrel_wire::{ForwardTsn, MessageNumber, SkippedStream, SkippedStreams};
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn forward(receiver: &mut Receiver, tsn: u32, skipped: &[(u16, u16)]) -> bool {
     for &(stream, ssn) in skipped {
         SkippedStreams::append(
             &mut list,
-            Skipped {
+            SkippedStream {
                 stream,
                 unordered: false,
                 number: MessageNumber::Ssn(Ssn(ssn)),

@@ -13,7 +13,7 @@ pub(crate) enum Limit {
     At(Time),
     /// If it had to be retransmitted more often than this.
     Retransmissions(u32),
-    /// If a message with a smaller number, or without one, needs its room.
+    /// If a message of higher priority, or without a priority, needs its room. Zero is the highest.
     Priority(u16),
     /// It has been given up.
     Reached,
@@ -25,7 +25,7 @@ impl Limit {
             Reliability::Full => Limit::Never,
             Reliability::Lifetime(span) => Limit::At(now + span),
             Reliability::Retransmissions(most) => Limit::Retransmissions(most),
-            Reliability::Priority(number) => Limit::Priority(number),
+            Reliability::Priority(priority) => Limit::Priority(priority),
         }
     }
 

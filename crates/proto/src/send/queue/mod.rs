@@ -29,8 +29,8 @@ pub(crate) use limit::Limit;
 use numbers::Numbers;
 
 /// The messages that wait. The scheduler chooses the next one. Without interleaving, all fragments of a message get consecutive TSNs (RFC
-/// 9260 §6.9). With interleaving, fragments of messages of different streams alternate in the order of the scheduler, but of each stream only
-/// one message is begun at a time.
+/// 9260 §6.9). With interleaving and a scheduler other than first come, fragments of messages of different streams alternate, but of each
+/// stream only one message is begun at a time.
 #[derive(Debug)]
 pub(crate) struct SendQueue {
     lanes: Lanes,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use whimbrel_control::{Seq, Time};
-use whimbrel_wire::{Skipped, SkippedStreams, Tsn};
+use whimbrel_wire::{SkippedStream, SkippedStreams, Tsn};
 
 use super::give_up::Limits;
 use super::outstanding::Outstanding;
@@ -215,7 +215,7 @@ impl Outstanding {
     /// Appends the streams whose messages below a position are given up, as many as have room (RFC 3758 §3.5 C4). Returns the TSN of the
     /// FORWARD TSN; if not all streams have room, that of the last message before.
     pub(crate) fn write_forward(&self, to: Seq, room: usize, list: &mut Vec<u8>) -> Tsn {
-        let mut entries: Vec<Skipped> = Vec::new();
+        let mut entries: Vec<SkippedStream> = Vec::new();
         let mut last = to;
         for seq in self.base..to {
             let Some(fragment) = self.slot(seq).map(|slot| &slot.fragment) else {
@@ -225,12 +225,13 @@ impl Outstanding {
             if fragment.unordered && !self.interleaves() {
                 continue;
             }
-            let entry = Skipped {
+            let entry = SkippedStream {
                 stream: fragment.stream,
                 unordered: fragment.unordered,
                 number: self.number_of(fragment),
             };
-            let is_same = |known: &&mut Skipped| (known.stream, known.unordered) == (entry.stream, entry.unordered);
+            let is_same =
+                |known: &&mut SkippedStream| (known.stream, known.unordered) == (entry.stream, entry.unordered);
             let has_room = SkippedStreams::entry_len(self.interleaves()) * (entries.len() + 1) <= room;
             match entries.iter_mut().find(is_same) {
                 // The messages of a stream and order follow each other.

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test binary uses its own part of the harness")]
 
 pub mod attacker;
+pub mod messages;
 mod packets;
 pub mod paths;
 pub(crate) mod scripted;

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use whimbrel_wire::{
     Asconf, Auth, ByteSink, Cause, Causes, ChecksumField, Chunk, CommonHeader, Data, DuplicateTsns, ForwardTsn,
     GapBlocks, HeartbeatInfo, Init, MessageNumber, Mid, NewGaps, NrSack, PacketSink, Parameter, Parameters, Payload,
-    RawCause, RawChunk, RawParameter, Sack, SackLists, Skipped, SkippedStreams, Ssn, Timestamp, Tsn, TypeList,
+    RawCause, RawChunk, RawParameter, Sack, SackLists, SkippedStream, SkippedStreams, Ssn, Timestamp, Tsn, TypeList,
 };
 
 /// User data that a test owns.
@@ -442,7 +442,7 @@ pub(crate) fn chunk() -> impl Strategy<Value = OwnedChunk> {
             let mut list = Vec::new();
             for (stream, unordered, mid) in skipped {
                 let number = MessageNumber::Mid(Mid(mid));
-                SkippedStreams::append(&mut list, Skipped { stream, unordered, number });
+                SkippedStreams::append(&mut list, SkippedStream { stream, unordered, number });
             }
             OwnedChunk::IForwardTsn { tsn, list }
         }),

@@ -465,14 +465,7 @@ impl Pair {
 
 #[test]
 fn the_queue_agrees_with_its_model() {
-    for scheduler in [
-        Scheduler::FirstCome,
-        Scheduler::RoundRobin,
-        Scheduler::RoundRobinPacket,
-        Scheduler::Priority,
-        Scheduler::FairCapacity,
-        Scheduler::WeightedFair,
-    ] {
+    for scheduler in Scheduler::ALL {
         for is_interleaved in [false, true] {
             for seed in 0..30 {
                 let mut rng = Rng::stream(seed, "send queue");

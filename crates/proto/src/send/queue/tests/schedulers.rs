@@ -3,15 +3,6 @@
 use super::*;
 use crate::message::Reliability;
 
-const SCHEDULERS: [Scheduler; 6] = [
-    Scheduler::FirstCome,
-    Scheduler::RoundRobin,
-    Scheduler::RoundRobinPacket,
-    Scheduler::Priority,
-    Scheduler::FairCapacity,
-    Scheduler::WeightedFair,
-];
-
 fn queue(scheduler: Scheduler, is_interleaved: bool) -> SendQueue {
     let mut queue = SendQueue::new(scheduler, usize::MAX);
     queue.interleave(is_interleaved);
@@ -243,7 +234,7 @@ fn an_idle_stream_gets_no_credit_and_no_debt_beyond_one_chunk() {
 #[test]
 fn without_interleaving_every_message_is_whole() {
     // RFC 9260 §6.9
-    for scheduler in SCHEDULERS {
+    for scheduler in Scheduler::ALL {
         let mut queue = queue(scheduler, false);
         fill(&mut queue, 35, &[5, 6, 7, 5, 6, 7]);
         let mut begun = None;
@@ -292,7 +283,7 @@ fn interleaved_messages_have_identifiers_and_fragment_numbers() {
 
 #[test]
 fn message_identifiers_have_32_bits_and_wrap() {
-    for scheduler in SCHEDULERS {
+    for scheduler in Scheduler::ALL {
         let mut queue = queue(scheduler, true);
         queue.numbers.set_mids(u32::MAX, 0xffff);
         let numbers = [false, false, true, true].map(|unordered| {
@@ -314,7 +305,7 @@ fn message_identifiers_have_32_bits_and_wrap() {
 #[test]
 fn a_message_that_is_dropped_before_its_first_fragment_has_no_number() {
     for is_interleaved in [false, true] {
-        for scheduler in SCHEDULERS {
+        for scheduler in Scheduler::ALL {
             let mut queue = queue(scheduler, is_interleaved);
             fill(&mut queue, 10, &[3, 3]);
             assert!(queue.drop_next().unwrap().1.is_none());
@@ -325,7 +316,7 @@ fn a_message_that_is_dropped_before_its_first_fragment_has_no_number() {
 
 #[test]
 fn the_rest_of_a_message_is_dropped_by_stream() {
-    for scheduler in SCHEDULERS {
+    for scheduler in Scheduler::ALL {
         let mut queue = queue(scheduler, true);
         fill(&mut queue, 40, &[1, 1, 2]);
         let first = chunk(&mut queue, 10).unwrap();
@@ -361,7 +352,7 @@ fn messages_of_all_lanes_give_way_but_not_those_that_have_been_begun() {
         context: u32::from(stream),
         ..Message::zeros(stream, 20)
     };
-    for scheduler in SCHEDULERS.into_iter().skip(1) {
+    for scheduler in Scheduler::ALL.into_iter().skip(1) {
         let mut queue = queue(scheduler, true);
         for (stream, number) in [(1, 9), (2, 5), (3, 7), (4, 1)] {
             queue.push(limited(stream, number), Time::ZERO);
@@ -383,7 +374,7 @@ fn messages_of_all_lanes_give_way_but_not_those_that_have_been_begun() {
 
 #[test]
 fn all_lanes_are_cleared_and_dropped_by_stream() {
-    for scheduler in SCHEDULERS {
+    for scheduler in Scheduler::ALL {
         let mut queue = queue(scheduler, true);
         queue.set_value(8, 2);
         fill(&mut queue, 20, &[6, 8, 7, 6]);
@@ -408,7 +399,7 @@ fn all_lanes_are_cleared_and_dropped_by_stream() {
 
 #[test]
 fn lanes_without_messages_take_no_memory_once_it_is_released() {
-    for scheduler in SCHEDULERS {
+    for scheduler in Scheduler::ALL {
         let mut queue = queue(scheduler, false);
         let empty = queue.heap_bytes();
         for stream in 0..100 {
