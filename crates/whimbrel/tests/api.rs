@@ -3,6 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
 
+#[path = "support/network.rs"]
+mod network;
+
 use std::future::Future;
 use std::time::Duration;
 
@@ -20,19 +23,10 @@ const PORT: u16 = 7;
 const BUFFER: u32 = 64 * 1024;
 
 fn scenario(extra: &str) -> Scenario {
-    let text = format!(
-        r#"
-        duration = "10 min"
-        node = [{{ name = "a" }}, {{ name = "b" }}]
-        flow = [{{ name = "data", from = "a", to = "b" }}]
-        [[link]]
-        between = ["a", "b"]
-        rate = "10 Mbit/s"
-        delay = "10 ms"
-        {extra}
-        "#
-    );
-    Scenario::from_text("one link", &text).unwrap()
+    network::scenario(
+        "10 min",
+        &[&format!("rate = \"10 Mbit/s\"\ndelay = \"10 ms\"\n{extra}")],
+    )
 }
 
 fn config() -> StackConfig {

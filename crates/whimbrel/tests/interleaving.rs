@@ -2,44 +2,36 @@
 
 #![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
 
+#[path = "support/network.rs"]
+mod network;
+
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use whimbrel::simulated::{Scenario, Simulation};
+use whimbrel::simulated::Simulation;
 use whimbrel::{AssociationConfig, Listener, Message, MessagePayload, Scheduler, Scheme, Stack, StackConfig};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-const LINK: &str = r#"
-duration = "10 min"
-node = [{ name = "a" }, { name = "b" }]
-flow = [{ name = "data", from = "a", to = "b" }]
-[[link]]
+const LINK: &[&str] = &[r#"
 name = "link"
-between = ["a", "b"]
 rate = "10 Mbit/s"
 delay = "20 ms"
-queue = { kind = "drop-tail", packets = 1000 }
-"#;
+queue = { kind = "drop-tail", packets = 1000 }"#];
 
-const LOSSY: &str = r#"
-duration = "10 min"
-node = [{ name = "a" }, { name = "b" }]
-flow = [{ name = "data", from = "a", to = "b" }]
-[[link]]
+const LOSSY: &[&str] = &[
+    r#"
 name = "first"
-between = ["a", "b"]
 rate = "10 Mbit/s"
 delay = "20 ms"
-loss = { kind = "bernoulli", rate = 0.02 }
-[[link]]
+loss = { kind = "bernoulli", rate = 0.02 }"#,
+    r#"
 name = "second"
-between = ["a", "b"]
 rate = "5 Mbit/s"
 delay = "50 ms"
-loss = { kind = "bernoulli", rate = 0.02 }
-"#;
+loss = { kind = "bernoulli", rate = 0.02 }"#,
+];
 
 const LONG: u32 = 64 << 20;
 
@@ -80,8 +72,8 @@ struct Seen {
 }
 
 /// Sends a long message on stream 1, and a short one on stream 0 each 100 ms until it has arrived.
-fn run(case: Case, scenario: &str, len: u32) -> Seen {
-    let scenario = Scenario::from_text("link", scenario).unwrap();
+fn run(case: Case, links: &[&str], len: u32) -> Seen {
+    let scenario = network::scenario("10 min", links);
     let seen = Arc::new(Mutex::new(Seen::default()));
     let mut simulation = Simulation::new(&scenario, 1);
     let server = simulation.addrs("b", 9899);

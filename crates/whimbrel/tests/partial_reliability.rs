@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
 
+#[path = "support/network.rs"]
+mod network;
+
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::sleep;
-use whimbrel::simulated::{Scenario, Simulation};
+use whimbrel::simulated::Simulation;
 use whimbrel::{
     AssociationConfig, AssociationStats, Listener, Message, Reliability, Scheme, SendFailureCause, Span, Stack,
     StackConfig,
@@ -16,25 +19,20 @@ use whimbrel::{
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// A round-trip time of 200 ms, links with an MTU of 1400 that lose 3 % of the packets.
-const PATHS: &str = r#"
-duration = "5 min"
-node = [{ name = "a" }, { name = "b" }]
-flow = [{ name = "data", from = "a", to = "b" }]
-[[link]]
+const PATHS: &[&str] = &[
+    r#"
 name = "first"
-between = ["a", "b"]
 rate = "10 Mbit/s"
 delay = "100 ms"
 mtu = 1400
-loss = { kind = "bernoulli", rate = 0.03 }
-[[link]]
+loss = { kind = "bernoulli", rate = 0.03 }"#,
+    r#"
 name = "second"
-between = ["a", "b"]
 rate = "5 Mbit/s"
 delay = "100 ms"
 mtu = 1400
-loss = { kind = "bernoulli", rate = 0.03 }
-"#;
+loss = { kind = "bernoulli", rate = 0.03 }"#,
+];
 
 const MESSAGES: u32 = 500;
 
@@ -98,7 +96,7 @@ async fn receive(seen: Arc<Mutex<Seen>>) -> Result<(), Failure> {
 }
 
 fn run(seed: u64, cut: &[(u64, u64)]) -> Seen {
-    let scenario = Scenario::from_text("paths", PATHS).unwrap();
+    let scenario = network::scenario("5 min", PATHS);
     let seen = Arc::new(Mutex::new(Seen::default()));
     let mut simulation = Simulation::new(&scenario, seed);
     let server = simulation.addrs("b", 9899);

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
 
+#[path = "support/network.rs"]
+mod network;
+
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,23 +17,17 @@ use whimbrel::{
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-const NETWORK: &str = r#"
-duration = "2 min"
-node = [{ name = "a" }, { name = "b" }]
-flow = [{ name = "data", from = "a", to = "b" }]
-[[link]]
+const NETWORK: &[&str] = &[r#"
 name = "cable"
-between = ["a", "b"]
 rate = "10 Mbit/s"
-delay = "10 ms"
-"#;
+delay = "10 ms""#];
 
 /// SCTP ports of the nodes; their UDP ports are 9000 more.
 const A: u16 = 77;
 const B: u16 = 7;
 
 fn network() -> Scenario {
-    Scenario::from_text("network", NETWORK).unwrap()
+    network::scenario("2 min", NETWORK)
 }
 
 fn on(port: u16) -> StackConfig {

@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
 
+#[path = "support/network.rs"]
+mod network;
+
 use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,27 +19,22 @@ use whimbrel::{
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-const TWO_LINKS: &str = r#"
-duration = "2 min"
-node = [{ name = "a" }, { name = "b" }]
-flow = [{ name = "data", from = "a", to = "b" }]
-[[link]]
+const TWO_LINKS: &[&str] = &[
+    r#"
 name = "first"
-between = ["a", "b"]
 rate = "10 Mbit/s"
-delay = "10 ms"
-[[link]]
+delay = "10 ms""#,
+    r#"
 name = "second"
-between = ["a", "b"]
 rate = "10 Mbit/s"
-delay = "25 ms"
-"#;
+delay = "25 ms""#,
+];
 
 const PORT: u16 = 7;
 
 fn two_links(loss: f64) -> Scenario {
-    let loss = format!("loss = {{ kind = \"bernoulli\", rate = {loss} }}\n");
-    Scenario::from_text("two links", &(TWO_LINKS.to_owned() + &loss)).unwrap()
+    let loss = format!("\nloss = {{ kind = \"bernoulli\", rate = {loss} }}");
+    network::scenario("2 min", &[TWO_LINKS[0], &(TWO_LINKS[1].to_owned() + &loss)])
 }
 
 fn config() -> StackConfig {
@@ -395,7 +393,7 @@ fn bulk_run(scenario: &Scenario, scheme: &'static str) -> RunSummary {
 fn stacks_have_the_timer_granularity_of_their_node() {
     let with_timer_of_a = |granularity: &str| {
         let node = format!("{{ name = \"a\", timer_granularity = \"{granularity}\" }}");
-        let text = TWO_LINKS.replace("{ name = \"a\" }", &node);
+        let text = network::text("2 min", TWO_LINKS).replace("{ name = \"a\" }", &node);
         bulk_run(&Scenario::from_text("timer", &text).unwrap(), "cubic").digest
     };
     let ideal = bulk_run(&two_links(0.0), "cubic").digest;

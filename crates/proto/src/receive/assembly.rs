@@ -19,6 +19,11 @@ const MAX_ASKED: usize = 16;
 /// The cost of an incomplete message besides its fragments, in bytes: its entries in two trees whose nodes are half full, and its first run.
 pub(super) const MESSAGE_OVERHEAD: usize = 160;
 
+const _: () = {
+    let entries = size_of::<(Key, Assembly)>() + size_of::<(u32, Key)>();
+    assert!(2 * entries + size_of::<Run>() <= MESSAGE_OVERHEAD);
+};
+
 /// A message of I-DATA chunks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Key {

@@ -59,6 +59,9 @@ impl Partial {
 /// Bytes of memory that a message takes while it is read in parts, besides what is held of it. All of them take half of the memory at most.
 const PARTIAL_COST: usize = 208;
 
+// An entry of a tree whose nodes are half full, and one of the queue.
+const _: () = assert!(2 * (size_of::<PartialKey>() + size_of::<Partial>()) + size_of::<PartialKey>() <= PARTIAL_COST);
+
 /// The messages that have been delivered in part. Without any it takes a pointer.
 #[derive(Debug, Default)]
 pub(super) struct Partials(Option<Box<PartialList>>);
@@ -78,7 +81,6 @@ impl Partials {
         self.0.as_ref().is_none_or(|list| list.partials.is_empty())
     }
 
-    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.0.as_ref().map_or(0, |list| list.partials.len())
     }
@@ -98,8 +100,7 @@ impl Partials {
 
     /// Returns whether there is no room for one more.
     pub(super) fn is_full(&self, memory_limit: u32) -> bool {
-        let count = self.0.as_ref().map_or(0, |list| list.partials.len());
-        count * PARTIAL_COST >= memory_limit as usize / 2
+        self.len() * PARTIAL_COST >= memory_limit as usize / 2
     }
 
     /// Adds a message that begins with its head.
@@ -158,7 +159,7 @@ impl Partials {
 
     /// Returns the memory to charge for the messages.
     pub(super) fn charge(&self) -> usize {
-        self.0.as_ref().map_or(0, |list| list.partials.len() * PARTIAL_COST)
+        self.len() * PARTIAL_COST
     }
 
     pub(super) fn heap_bytes(&self) -> usize {

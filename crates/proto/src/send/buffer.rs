@@ -57,8 +57,7 @@ impl Sending {
         }
         self.queue
             .clear(|message, sent| events.push(Event::SendFailed(SendFailure::of(message, sent, cause))));
-        self.outstanding = fresh_ring(initial_tsn, self.paths.len(), &self.config);
-        self.outstanding.interleave(self.agreed.interleaves);
+        self.outstanding = fresh_ring(initial_tsn, self.paths.len(), &self.config, self.agreed.interleaves);
         events
     }
 

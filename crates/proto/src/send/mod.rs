@@ -150,7 +150,7 @@ impl Sending {
             choice: Choice::default(),
             outgoing: OutgoingQueue::default(),
             queue: SendQueue::new(config.scheduler, long_message(&config)),
-            outstanding: fresh_ring(initial_tsn, paths.len(), &config),
+            outstanding: fresh_ring(initial_tsn, paths.len(), &config, false),
             window: PeerWindow::new(0),
             rates: None,
             policy: None,
@@ -448,8 +448,9 @@ fn long_message(config: &Resolved) -> usize {
 }
 
 /// Returns an empty store of outstanding chunks.
-fn fresh_ring(initial_tsn: Tsn, paths: usize, config: &Resolved) -> Outstanding {
+fn fresh_ring(initial_tsn: Tsn, paths: usize, config: &Resolved, interleaves: bool) -> Outstanding {
     let mut ring = Outstanding::new(initial_tsn, config.parts.accounting);
+    ring.interleave(interleaves);
     ring.set_paths(paths);
     if config.parts.recovery.multiple_fast_retransmit {
         ring.allow_multiple_fast_retransmit();
