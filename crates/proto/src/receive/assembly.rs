@@ -3,7 +3,7 @@
 //! The fragments of a message are found by its stream, its order, its identifier and their own numbers, whatever their TSNs. Neighbours by
 //! number form a run, as those by TSN do for DATA chunks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use whimbrel_wire::{Data, MessageNumber, Tsn};
 
@@ -59,7 +59,7 @@ struct Run {
 #[derive(Debug, Default)]
 struct Assembly {
     /// In ascending order, none next to another.
-    runs: Vec<Run>,
+    runs: VecDeque<Run>,
     /// The number of the first fragment that has not been delivered to the reader.
     next: u32,
     /// A part has been delivered. From then on, numbers may wrap to 0 (RFC 8260 §2.1).
@@ -79,6 +79,13 @@ impl Assembly {
         let at = self.ahead(fsn);
         self.runs.partition_point(|run| self.ahead(run.first) <= at)
     }
+
+    /// Frees most of a list that has become short.
+    fn shrink(&mut self) {
+        if self.runs.len() * 4 < self.runs.capacity() {
+            self.runs.shrink_to(2 * self.runs.len());
+        }
+    }
 }
 
 /// The incomplete messages of all streams.
@@ -90,7 +97,7 @@ pub(super) struct Assemblies {
     /// By stream: the last unordered message that the sender has given up.
     skipped: BTreeMap<u16, u32>,
     /// The list of a message that has ended, for the next one.
-    spare: Vec<Run>,
+    spare: VecDeque<Run>,
 }
 
 impl Assemblies {
@@ -173,9 +180,7 @@ impl Assemblies {
                 if joins_next {
                     message.runs.remove(place);
                 }
-                if message.runs.len() * 4 < message.runs.capacity() {
-                    message.runs.shrink_to(2 * message.runs.len());
-                }
+                message.shrink();
             }
             None if joins_next => (message.runs[place].first, message.runs[place].head) = (fsn, head),
             None => message.runs.insert(place, Run { first: fsn, last, head }),
@@ -204,7 +209,7 @@ impl Assemblies {
         runs.map(|run| run.head).collect()
     }
 
-    fn recycle(&mut self, mut runs: Vec<Run>) {
+    fn recycle(&mut self, mut runs: VecDeque<Run>) {
         runs.clear();
         // A message whose fragments were scattered had a long list.
         if runs.capacity() <= 16 {
@@ -226,17 +231,20 @@ impl Assemblies {
         let newer = newer.into_iter().flat_map(|range| self.beginnings.range(range));
         let mut keys = self.beginnings.range(older).chain(newer).map(|(_, key)| *key);
         let key = keys.by_ref().take(MAX_ASKED).find(|key| may_begin(*key))?;
-        Some(self.messages.get(&key)?.runs.first()?.head)
+        Some(self.messages.get(&key)?.runs.front()?.head)
     }
 
     /// The first run of a message is delivered to the reader.
     pub(super) fn deliver(&mut self, key: Key) {
-        let Some(message) = self.messages.get_mut(&key).filter(|message| !message.runs.is_empty()) else {
+        let Some(message) = self.messages.get_mut(&key) else {
             return;
         };
-        message.next = message.runs.remove(0).last.wrapping_add(1);
+        let Some(delivered) = message.runs.pop_front() else {
+            return;
+        };
+        message.next = delivered.last.wrapping_add(1);
         message.begun = true;
-        message.runs.shrink_to_fit();
+        message.shrink();
         let beginning = message.beginning.take();
         self.forget_beginning(beginning);
     }
@@ -321,6 +329,6 @@ impl Assemblies {
 
     /// Releases the memory kept for future messages.
     pub(super) fn release_spare(&mut self) {
-        self.spare = Vec::new();
+        self.spare = VecDeque::new();
     }
 }

@@ -72,8 +72,19 @@ type PartialKey = (u16, bool);
 #[derive(Debug, Default)]
 struct PartialList {
     partials: BTreeMap<PartialKey, Partial>,
-    /// Those of which more has arrived, in this order: the reader receives parts of all messages in turn. Some entries are stale.
+    /// Those of which more has arrived, in this order: the reader receives parts of all messages in turn. Some entries are stale, but not the
+    /// first one.
     with_more: VecDeque<PartialKey>,
+}
+
+impl PartialList {
+    /// Drops the first entries of which nothing more is held.
+    fn drop_stale(&mut self) {
+        let has_more = |key: &PartialKey| self.partials.get(key).is_some_and(|partial| partial.head != NONE);
+        while self.with_more.front().is_some_and(|first| !has_more(first)) {
+            self.with_more.pop_front();
+        }
+    }
 }
 
 impl Partials {
@@ -121,29 +132,24 @@ impl Partials {
 
     /// Returns the key of a message of which more has arrived.
     pub(super) fn with_more(&self) -> Option<PartialKey> {
-        let list = self.0.as_ref()?;
-        let has_more = |key: &&PartialKey| list.partials.get(key).is_some_and(|partial| partial.head != NONE);
-        list.with_more.iter().find(has_more).copied()
+        self.0.as_ref()?.with_more.front().copied()
     }
 
     /// Takes what has arrived of a message. Returns its state before.
     pub(super) fn take_more(&mut self, key: PartialKey) -> Option<Partial> {
         let list = self.0.as_mut()?;
-        while list
-            .with_more
-            .front()
-            .is_some_and(|first| *first == key || list.partials.get(first).is_none_or(|partial| partial.head == NONE))
-        {
-            list.with_more.pop_front();
-        }
         let partial = list.partials.get_mut(&key)?;
         let before = *partial;
         partial.head = NONE;
+        list.drop_stale();
         Some(before)
     }
 
     pub(super) fn remove(&mut self, key: PartialKey) -> Option<Partial> {
-        self.0.as_mut()?.partials.remove(&key)
+        let list = self.0.as_mut()?;
+        let removed = list.partials.remove(&key);
+        list.drop_stale();
+        removed
     }
 
     /// Returns the keys of those for which `condition` holds.
