@@ -70,9 +70,9 @@ pub struct AssociationConfig {
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub send_buffer_max: Option<u32>,
     /// Maximum length in bytes of a message, 1 to 4294967295. A longer one cannot be sent, and the association is aborted when the received
-    /// parts of one exceed it. Messages of more than a quarter of the send buffer may exceed the buffer, one at a time; while
-    /// it waits, it counts as a quarter of the buffer, so that others can be passed. Absent: `send_buffer` for
-    /// sent messages, which never exceed it then, and no limit for received ones.
+    /// parts of one exceed it. Messages of more than a quarter of the send buffer may exceed the buffer, one at a time. All of them
+    /// together, waiting or in flight, count for no more than a quarter of the buffer, so that short ones can be passed. Absent: `send_buffer`
+    /// for sent messages, which never exceed it then, and no limit for received ones.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub max_message: Option<u32>,
     /// Path MTU in bytes, which no IP packet exceeds. 512 to 65535. In a scenario, the MTU of the first links if that is less.

@@ -4,7 +4,7 @@ use whimbrel_control::{Seq, Span, Time};
 use whimbrel_wire::Tsn;
 
 use super::progress::Progress;
-use super::queue::Limit;
+use super::queue::{Buffered, Limit};
 use super::{Sending, fresh_ring, long_message};
 use crate::PathId;
 use crate::association::grow;
@@ -33,7 +33,7 @@ impl Sending {
         }
         if !self.has_send_room(message.len()) {
             self.wants_space = true;
-            self.wants_little |= message.len() <= long_message(&self.config);
+            self.wants_room_for_short |= message.len() <= long_message(&self.config) as usize;
             return (self.take_progress(), Err(message));
         }
         self.queue.push(message, now);
@@ -78,27 +78,24 @@ impl Sending {
     /// Returns whether the send buffer has room for a message of `len` bytes. In the grown part of the buffer, messages
     /// and chunks are also charged for their overhead.
     pub(in crate::send) fn has_send_room(&self, len: usize) -> bool {
-        self.has_room_without(0, 0, len)
+        self.has_room_beside(self.held(), len)
     }
 
-    /// Returns whether the message would have room once these bytes, of this number of waiting messages, are gone.
-    pub(in crate::send) fn has_room_without(&self, bytes: usize, messages: usize, len: usize) -> bool {
+    /// Returns whether a message of `len` bytes would have room if this were in the send buffer.
+    pub(in crate::send) fn has_room_beside(&self, held: Buffered, len: usize) -> bool {
         let limit = self.send_limit();
         // A long message would never be taken while others fill the buffer with short ones, or if it is longer than the buffer.
-        if len > long_message(&self.config) && self.buffered().saturating_sub(bytes) <= limit {
-            return true;
+        let share = long_message(&self.config) as usize;
+        if len > share {
+            return held.bytes <= limit;
         }
-        let held = self.counted().saturating_sub(bytes);
-        if held + len <= self.config.send_buffer as usize {
-            return true;
-        }
-        let overhead = (self.queue.len() + self.outstanding.len()).saturating_sub(messages) * SEND_OVERHEAD;
-        held + overhead + len <= limit
+        let counted = held.counted(share);
+        counted + len <= self.config.send_buffer as usize || counted + held.count * SEND_OVERHEAD + len <= limit
     }
 
-    /// Returns the bytes in the send buffer, of a long message that waits no more than its share.
-    fn counted(&self) -> usize {
-        self.queue.counted_bytes() + self.outstanding.data_held() as usize
+    /// Returns what the send buffer holds.
+    pub(in crate::send) fn held(&self) -> Buffered {
+        self.queue.held() + self.outstanding.held()
     }
 
     /// Reports to a user that waits for it that the send buffer has room, or that all data is acknowledged.
@@ -110,13 +107,13 @@ impl Sending {
         } else {
             limit / 4 * 3
         };
-        let held = if self.wants_little {
-            self.counted()
+        let held = if self.wants_room_for_short {
+            self.held().counted(long_message(&self.config) as usize)
         } else {
             self.buffered()
         };
         if self.wants_space && held <= enough {
-            (self.wants_space, self.wants_little) = (false, false);
+            (self.wants_space, self.wants_room_for_short) = (false, false);
             self.progress.has_space = true;
         }
         if self.wants_idle && self.queue.is_empty() && self.outstanding.is_empty() {

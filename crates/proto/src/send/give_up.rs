@@ -64,10 +64,10 @@ impl Sending {
         while self.queue.next_limit().is_reached(now, false) && !self.queue.is_begun() {
             self.give_up_next(now);
         }
-        let (bytes, messages) = self.queue.yields(limit);
         let (sent, begun) = self.outstanding.yields(limit);
-        let rest: usize = begun.into_iter().map(|stream| self.queue.rest_len(stream)).sum();
-        if !self.has_room_without(bytes + sent + rest, messages, len) {
+        let rests = begun.into_iter().map(|stream| self.queue.rest(stream));
+        let held = self.held().without(sent + self.queue.yields(limit) + rests.sum());
+        if !self.has_room_beside(held, len) {
             return;
         }
         while !self.has_send_room(len) {

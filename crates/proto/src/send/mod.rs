@@ -63,6 +63,11 @@ use queue::SendQueue;
 use ring::Outstanding;
 use timers::Timers;
 
+/// With interleaving, as many messages are begun at a time as the peer's receive window holds such parts, but at least [`MIN_BEGUN`]. More
+/// would fill the window with beginnings, and a receiver bounds the messages that it keeps state for.
+const WINDOW_PER_MESSAGE: u32 = 1024;
+const MIN_BEGUN: u32 = 8;
+
 /// Sending to the peer.
 #[derive(Debug)]
 pub(crate) struct Sending {
@@ -99,7 +104,7 @@ pub(crate) struct Sending {
     /// The user waits for room in the send buffer.
     wants_space: bool,
     /// The user waits for room for a message that is not long.
-    wants_little: bool,
+    wants_room_for_short: bool,
     /// The user waits until all data is acknowledged.
     wants_idle: bool,
     /// The latest round-trip time measured on any path; zero: none.
@@ -163,7 +168,7 @@ impl Sending {
             max_data: 0,
             buffer: config.send_buffer,
             wants_space: false,
-            wants_little: false,
+            wants_room_for_short: false,
             wants_idle: false,
             latest_rtt: Span::ZERO,
             identity: None,
@@ -235,7 +240,7 @@ impl Sending {
 
     /// Returns the bytes of messages waiting to be sent or acknowledged, which occupy the send buffer.
     pub(crate) fn buffered(&self) -> usize {
-        self.queue.bytes() + self.outstanding.data_held() as usize
+        self.held().bytes
     }
 
     /// Returns the sender's view of the peer's receive window (rwnd) in bytes.
@@ -386,6 +391,8 @@ impl Sending {
         self.agreed = agreed;
         self.queue.interleave(agreed.interleaves);
         self.outstanding.interleave(agreed.interleaves);
+        let most = (peer_rwnd / WINDOW_PER_MESSAGE).max(MIN_BEGUN);
+        self.queue.limit_begun(most as usize);
         self.limit_data();
         // RFC 9260 §6.2.1 A
         self.window = PeerWindow::new(peer_rwnd);
@@ -437,13 +444,13 @@ impl Sending {
     }
 }
 
-/// Returns the length in bytes above which a message is long. Its bytes are not copied, and it may be longer than the send buffer: it counts for
-/// no more than this length beside others. Without `max_message`, no message is long.
-fn long_message(config: &Resolved) -> usize {
+/// Returns the length in bytes above which a message is long. Its bytes are not copied, and it may be longer than the send buffer: all long
+/// messages together count for no more than this length beside others. Without `max_message`, no message is long.
+fn long_message(config: &Resolved) -> u32 {
     if config.max_message.is_some() {
-        config.send_buffer as usize / 4
+        config.send_buffer / 4
     } else {
-        usize::MAX
+        u32::MAX
     }
 }
 

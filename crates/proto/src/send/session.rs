@@ -65,7 +65,7 @@ impl Sending {
         }
         let progress = self.take_progress();
         // The user's wishes end with the association that it knew.
-        (self.wants_space, self.wants_little, self.wants_idle) = (false, false, false);
+        (self.wants_space, self.wants_room_for_short, self.wants_idle) = (false, false, false);
         progress
     }
 

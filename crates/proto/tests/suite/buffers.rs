@@ -1,8 +1,11 @@
-//! Buffers that grow with the delivery rate, and the limit of the memory that they use together.
+//! Buffers that grow with the delivery rate, the limit of the memory that they use together, and messages longer than the send buffer.
 
-use crate::support::{Host, Net};
+use crate::support::{Fate, Host, Net};
 use whimbrel_control::{Rng, Span, Time};
-use whimbrel_proto::{AssocId, AssociationConfig, Endpoint, EndpointConfig, Message, PacketMeta, TransportAddr};
+use whimbrel_proto::{
+    AssocId, AssociationConfig, Endpoint, EndpointConfig, Event, Message, PacketMeta, Reliability, Scheduler,
+    TransportAddr,
+};
 use whimbrel_wire::{ByteSink, ChecksumField};
 
 const MB: u32 = 1 << 20;
@@ -266,4 +269,107 @@ fn many_associations_share_the_memory_for_buffers() {
     let mut alone = Clients::new(1, 1 << 30);
     (0..100).for_each(|_| alone.tick());
     assert!(alone.server.buffer_memory_in_use() > LIMIT);
+}
+
+/// A message of 60 MB on a stream of low priority beside short ones, which are sent again once the association reports room. The bytes of the
+/// long one in flight take most of the send buffer.
+#[test]
+fn a_long_message_in_flight_leaves_room_in_the_send_buffer() {
+    for interleaving in [true, false] {
+        for recv_buffer in [50_000, 70_000, 80_000, 99_000, 120_000] {
+            let config = AssociationConfig {
+                interleaving,
+                send_buffer: 100_000,
+                recv_buffer,
+                max_message: Some(64 << 20),
+                scheduler: Scheduler::Priority,
+                ..AssociationConfig::default()
+            };
+            let (mut net, a, _) = Net::established(1, &config);
+            net.a.set_stream_value(a, 1, 5);
+            net.send(Host::A, a, Message::zeros(1, 60 << 20));
+            net.run_for(Span::from_millis(300));
+            let (mut accepted, mut waits) = (0, false);
+            for _ in 0..1000 {
+                net.run_for(Span::from_millis(1));
+                let events = net.events.remove(&Host::A).unwrap_or_default();
+                waits &= !events.contains(&(a, Event::SendSpace));
+                while !waits && accepted < 5000 {
+                    waits = net.a.send(net.now, a, Message::zeros(2, 1000)).is_err();
+                    accepted += u32::from(!waits);
+                    net.drain(Host::A);
+                }
+            }
+            let case = format!("{interleaving} {recv_buffer}");
+            assert!(net.a.association(a).expect("open").buffered_send() > 10 << 20, "{case}");
+            // Three quarters of the buffer at least, and with interleaving those again that have been sent.
+            let least = if interleaving { 1000 } else { 70 };
+            assert!(accepted >= least, "{case}: {accepted}");
+        }
+    }
+}
+
+/// Sends messages that may not be given up, then a long one that may, and then another. Nothing is acknowledged. Returns whether the last
+/// one was accepted, and how many were given up.
+fn send_beside_a_long_one(before: &[u32], long: u32, is_first: bool, last: u32) -> (bool, usize) {
+    let config = AssociationConfig {
+        send_buffer: 100_000,
+        max_message: Some(1 << 20),
+        partial_reliability: true,
+        ..AssociationConfig::default()
+    };
+    let (mut net, a, _) = Net::established(1, &config);
+    net.filter = Box::new(|_| Fate::Drop);
+    let give_way = Message {
+        reliability: Reliability::Priority(9),
+        ..Message::zeros(1, long)
+    };
+    if is_first {
+        net.send(Host::A, a, give_way.clone());
+    }
+    for &len in before {
+        net.send(Host::A, a, Message::zeros(2, len));
+    }
+    if !is_first {
+        net.send(Host::A, a, give_way);
+    }
+    let is_accepted = net.a.send(net.now, a, Message::zeros(3, last)).is_ok();
+    net.drain(Host::A);
+    let failed = |event: &Event| matches!(event, Event::SendFailed(_));
+    (is_accepted, net.events_of(Host::A).into_iter().filter(failed).count())
+}
+
+#[test]
+fn a_long_message_is_given_up_only_if_that_makes_room() {
+    for is_first in [true, false] {
+        // Without the long one there would be room for 30 kB, with it for 5 kB.
+        assert_eq!(
+            send_beside_a_long_one(&[10_000; 7], 1_000_000, is_first, 5_000),
+            (true, 0)
+        );
+        assert_eq!(
+            send_beside_a_long_one(&[10_000; 7], 1_000_000, is_first, 20_000),
+            (true, 1)
+        );
+        assert_eq!(
+            send_beside_a_long_one(&[10_000; 7], 1_000_000, is_first, 25_001),
+            (true, 1)
+        );
+    }
+    // There is none without it either.
+    assert_eq!(
+        send_beside_a_long_one(&[20_000; 4], 1_000_000, false, 24_000),
+        (false, 0)
+    );
+    assert_eq!(
+        send_beside_a_long_one(&[14_000; 7], 1_000_000, false, 20_000),
+        (false, 0)
+    );
+    assert_eq!(
+        send_beside_a_long_one(&[14_000; 7], 1_000_000, false, 10_000),
+        (false, 0)
+    );
+    assert_eq!(send_beside_a_long_one(&[11_000; 9], 200_000, false, 2_000), (false, 0));
+    // A long one needs the room of all bytes.
+    assert_eq!(send_beside_a_long_one(&[14_000; 7], 90_000, false, 200_000), (true, 1));
 }

@@ -12,6 +12,7 @@ impl Sending {
     pub(in crate::send) fn limit_data(&mut self) {
         let before = self.stamp_len() + usize::from(self.agreed.auth_len) + self.outstanding.header_len();
         self.max_data = max_data(&self.paths, before);
+        self.queue.limit_chunks(self.max_data);
     }
 
     /// Lowers the MTU of the paths to this address of the peer. Chunks that were sent before may be longer than a packet on these paths then;

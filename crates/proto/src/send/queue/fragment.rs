@@ -18,5 +18,7 @@ pub(crate) struct Fragment {
     pub(crate) immediate: bool,
     pub(crate) begin: bool,
     pub(crate) end: bool,
+    /// Of a message that is long for the send buffer.
+    pub(crate) is_long: bool,
     pub(crate) payload: MessagePayload,
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+use super::buffered::Buffered;
 use super::fragment::Fragment;
 use super::limit::Limit;
 use super::numbers::Numbers;
@@ -69,8 +70,19 @@ impl Lane {
         Some(len - self.offset as usize)
     }
 
+    /// Returns whether the first message is long.
     #[inline]
-    pub(super) fn push(&mut self, message: Message, limit: Limit) {
+    pub(super) fn next_is_long(&self) -> bool {
+        self.waiting.front().is_some_and(|first| first.kind.is_long)
+    }
+
+    /// Returns what is left of the first message.
+    pub(super) fn next_rest(&self) -> Option<Buffered> {
+        Some(Buffered::one(self.next_len()?, self.next_is_long()))
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, message: Message, limit: Limit, is_long: bool) {
         let (zeros, has_content) = match message.payload {
             MessagePayload::Zeros(len) => (len, false),
             MessagePayload::Bytes(content) => {
@@ -84,6 +96,7 @@ impl Lane {
                 has_content,
                 unordered: message.unordered,
                 immediate: message.immediate,
+                is_long,
                 limit,
             },
             context: message.context,
@@ -134,6 +147,7 @@ impl Lane {
             immediate: first.kind.immediate && end,
             begin,
             end,
+            is_long: first.kind.is_long,
             payload,
         };
         self.offset += len as u32;
@@ -221,10 +235,10 @@ impl Lane {
         Some(message)
     }
 
-    /// Returns how many bytes and messages would give way to a message with this limit, besides one of which a part has been sent.
-    pub(super) fn yields(&self, limit: Limit) -> (usize, usize) {
+    /// Returns what would give way to a message with this limit, besides a message of which a part has been sent.
+    pub(super) fn yields(&self, limit: Limit) -> Buffered {
         let mut contents = self.contents.iter().flat_map(|contents| &contents.0);
-        let (mut bytes, mut messages) = (0, 0);
+        let mut held = Buffered::default();
         for (place, run) in self.waiting.iter().enumerate() {
             let gives_way = run.kind.limit.gives_way_to(limit);
             let kept = u32::from(place == 0 && self.is_begun());
@@ -234,11 +248,13 @@ impl Lane {
             });
             let len: usize = lens.skip(kept as usize).sum();
             if gives_way {
-                bytes += len;
-                messages += (run.count - kept) as usize;
+                held += Buffered {
+                    count: (run.count - kept) as usize,
+                    ..Buffered::of(len, run.kind.is_long)
+                };
             }
         }
-        (bytes, messages)
+        held
     }
 
     /// Removes all messages, as the association restarted or ended. Calls `each` with each message, and whether a part

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use super::buffered::Buffered;
 use super::fragment::Fragment;
 use super::lane::Lane;
 use super::limit::Limit;
 use super::numbers::Numbers;
-use super::schedule::Schedule;
+use super::schedule::{Place, Schedule};
 use crate::config::Scheduler;
 use crate::message::Message;
 
@@ -24,6 +25,8 @@ pub(super) enum Lanes {
 pub(super) struct StreamLanes {
     lanes: BTreeMap<u16, Lane>,
     schedule: Schedule,
+    /// A longer message needs several chunks.
+    max_chunk: usize,
 }
 
 impl Lanes {
@@ -33,6 +36,7 @@ impl Lanes {
             _ => Lanes::Many(Box::new(StreamLanes {
                 lanes: BTreeMap::new(),
                 schedule: Schedule::new(scheduler),
+                max_chunk: 0,
             })),
         }
     }
@@ -40,7 +44,10 @@ impl Lanes {
     pub(super) fn set_value(&mut self, stream: u16, value: u16) {
         match self {
             Lanes::One(_) => {}
-            Lanes::Many(many) => many.schedule.set_value(stream, value),
+            Lanes::Many(many) => {
+                many.schedule.set_value(stream, value);
+                many.hold_back();
+            }
         }
     }
 
@@ -48,6 +55,28 @@ impl Lanes {
         match self {
             Lanes::One(_) => {}
             Lanes::Many(many) => many.schedule.interleave(is_interleaved),
+        }
+    }
+
+    pub(super) fn limit_begun(&mut self, most: usize) {
+        match self {
+            Lanes::One(_) => {}
+            Lanes::Many(many) => {
+                many.schedule.limit_begun(most);
+                many.schedule.release();
+                many.hold_back();
+            }
+        }
+    }
+
+    pub(super) fn limit_chunks(&mut self, max: usize) {
+        match self {
+            Lanes::One(_) => {}
+            Lanes::Many(many) => {
+                many.max_chunk = max;
+                many.schedule.release();
+                many.hold_back();
+            }
         }
     }
 
@@ -70,10 +99,10 @@ impl Lanes {
     }
 
     #[inline]
-    pub(super) fn push(&mut self, message: Message, limit: Limit) {
+    pub(super) fn push(&mut self, message: Message, limit: Limit, is_long: bool) {
         match self {
-            Lanes::One(lane) => lane.push(message, limit),
-            Lanes::Many(many) => many.push(message, limit),
+            Lanes::One(lane) => lane.push(message, limit, is_long),
+            Lanes::Many(many) => many.push(message, limit, is_long),
         }
     }
 
@@ -89,7 +118,7 @@ impl Lanes {
     pub(super) fn end_packet(&mut self) {
         match self {
             Lanes::One(_) => {}
-            Lanes::Many(many) => many.schedule.end_packet(),
+            Lanes::Many(many) => many.end_packet(),
         }
     }
 
@@ -122,13 +151,10 @@ impl Lanes {
         }
     }
 
-    pub(super) fn yields(&self, limit: Limit) -> (usize, usize) {
+    pub(super) fn yields(&self, limit: Limit) -> Buffered {
         match self {
             Lanes::One(lane) => lane.yields(limit),
-            Lanes::Many(many) => many.lanes.values().fold((0, 0), |(bytes, messages), lane| {
-                let (more_bytes, more_messages) = lane.yields(limit);
-                (bytes + more_bytes, messages + more_messages)
-            }),
+            Lanes::Many(many) => many.lanes.values().map(|lane| lane.yields(limit)).sum(),
         }
     }
 
@@ -155,6 +181,7 @@ impl Lanes {
                         many.schedule.on_dropped(stream, false, true);
                     }
                 }
+                many.hold_back();
             }
         }
     }
@@ -193,10 +220,11 @@ impl StreamLanes {
     }
 
     #[inline(never)]
-    fn push(&mut self, message: Message, limit: Limit) {
+    fn push(&mut self, message: Message, limit: Limit, is_long: bool) {
         let stream = message.stream;
-        self.lanes.entry(stream).or_default().push(message, limit);
+        self.lanes.entry(stream).or_default().push(message, limit, is_long);
         self.schedule.on_waiting(stream);
+        self.hold_back();
     }
 
     #[inline(never)]
@@ -205,7 +233,26 @@ impl StreamLanes {
         let lane = self.lanes.get_mut(&stream)?;
         let fragment = lane.take(len, is_last, numbers);
         self.schedule.on_taken(stream, len, is_last, lane.is_empty());
+        self.hold_back();
         fragment
+    }
+
+    #[inline(never)]
+    fn end_packet(&mut self) {
+        self.schedule.end_packet();
+        self.hold_back();
+    }
+
+    /// Holds back the streams that would begin one message too many. Each of them is held back once for each message that it begins.
+    fn hold_back(&mut self) {
+        while !self.schedule.may_begin()
+            && let Some(stream) = self.schedule.next()
+            && let Some(lane) = self.lanes.get(&stream)
+            && !lane.is_begun()
+            && lane.next_len().is_some_and(|len| len > self.max_chunk)
+        {
+            self.schedule.hold_back(stream);
+        }
     }
 
     /// Removes the first message of a stream, or what is left of it.
@@ -213,19 +260,21 @@ impl StreamLanes {
         let lane = self.lanes.get_mut(&stream)?;
         let (message, last) = lane.drop_next(numbers)?;
         self.schedule.on_dropped(stream, last.is_some(), lane.is_empty());
+        self.hold_back();
         Some((message, last))
     }
 
     /// Among messages with the same number, that of the stream that is last in the order is dropped.
     fn drop_for(&mut self, limit: Limit, least: u16) -> Option<Message> {
-        let candidates = self.schedule.in_order().filter_map(|stream| {
-            let (number, place) = self.lanes.get(&stream)?.last_for(limit, least)?;
-            Some((number, place, stream))
+        let candidates = self.schedule.places().filter_map(|of_stream| {
+            let (number, place) = self.lanes.get(&of_stream.stream)?.last_for(limit, least)?;
+            Some((number, of_stream, place))
         });
-        let (_, place, stream) = candidates.max_by_key(|&(number, _, _)| number)?;
+        let (_, Place { stream, .. }, place) = candidates.max()?;
         let lane = self.lanes.get_mut(&stream)?;
         let message = lane.drop_at(place)?;
         self.schedule.on_dropped(stream, false, lane.is_empty());
+        self.hold_back();
         Some(message)
     }
 }

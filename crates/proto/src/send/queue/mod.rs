@@ -9,6 +9,7 @@
 //! | `limit.rs` | when a message is given up |
 //! | `fragment.rs` | what is cut from a message for a chunk |
 
+mod buffered;
 mod fragment;
 mod lane;
 mod lanes;
@@ -23,6 +24,7 @@ use whimbrel_control::Time;
 
 use crate::config::Scheduler;
 use crate::message::Message;
+pub(crate) use buffered::Buffered;
 pub(crate) use fragment::Fragment;
 use lanes::Lanes;
 pub(crate) use limit::Limit;
@@ -35,29 +37,22 @@ use numbers::Numbers;
 pub(crate) struct SendQueue {
     lanes: Lanes,
     numbers: Numbers,
-    /// Number of messages.
-    messages: u32,
-    /// User data of the messages, without what was taken.
-    bytes: usize,
-    /// Length up to which the bytes left of a message count for the send buffer.
-    counted_len: usize,
-    /// Bytes that do not count, because they are beyond that length of their messages.
-    uncounted: usize,
+    /// The messages, without what was taken.
+    held: Buffered,
+    /// A message of more bytes is long.
+    long: u32,
     /// Some messages in the queue may be given up.
     has_limits: bool,
 }
 
 impl SendQueue {
-    /// Returns an empty queue of messages that are not interleaved. `counted_len`: the bytes left of a message beyond this length do not count
-    /// for the send buffer.
-    pub(crate) fn new(scheduler: Scheduler, counted_len: usize) -> Self {
+    /// Returns an empty queue of messages that are not interleaved. A message of more than `long` bytes is long.
+    pub(crate) fn new(scheduler: Scheduler, long: u32) -> Self {
         SendQueue {
             lanes: Lanes::new(scheduler),
             numbers: Numbers::new(false),
-            messages: 0,
-            bytes: 0,
-            counted_len,
-            uncounted: 0,
+            held: Buffered::default(),
+            long,
             has_limits: false,
         }
     }
@@ -77,41 +72,38 @@ impl SendQueue {
         }
     }
 
-    /// Returns whether no message waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.messages == 0
+    /// Bounds the messages that are begun at a time, if they are interleaved. Those that fit into one chunk do not count.
+    pub(crate) fn limit_begun(&mut self, most: usize) {
+        self.lanes.limit_begun(most);
     }
 
-    /// Returns the number of messages waiting, including those that are partly sent.
-    pub(crate) fn len(&self) -> usize {
-        self.messages as usize
+    /// A message of more bytes than this needs several chunks.
+    pub(crate) fn limit_chunks(&mut self, max: u16) {
+        self.lanes.limit_chunks(usize::from(max));
+    }
+
+    /// Returns whether no message waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.held.count == 0
     }
 
     /// Returns the bytes of user data waiting.
     pub(crate) fn bytes(&self) -> usize {
-        self.bytes
+        self.held.bytes
     }
 
-    /// Returns the bytes waiting that count for the send buffer.
-    pub(crate) fn counted_bytes(&self) -> usize {
-        self.bytes - self.uncounted
-    }
-
-    /// Of a message, this number of bytes are left instead of another number.
-    #[inline]
-    fn recount(&mut self, before: usize, after: usize) {
-        self.bytes = self.bytes + after - before;
-        let uncounted = |left: usize| left.saturating_sub(self.counted_len);
-        self.uncounted = self.uncounted + uncounted(after) - uncounted(before);
+    /// Returns the messages waiting, without what was taken.
+    pub(crate) fn held(&self) -> Buffered {
+        self.held
     }
 
     #[inline]
     pub(crate) fn push(&mut self, message: Message, now: Time) {
         let limit = Limit::of(message.reliability, now);
         self.has_limits |= limit != Limit::Never;
-        self.recount(0, message.len());
-        self.messages += 1;
-        self.lanes.push(message, limit);
+        let is_long = self.is_long(&message);
+        self.held += Buffered::one(message.len(), is_long);
+        self.lanes.push(message, limit, is_long);
     }
 
     /// Returns the bytes left of the next message. With round robin by packet, there may be none until the packet ends, although messages of
@@ -150,11 +142,13 @@ impl SendQueue {
     #[inline]
     pub(crate) fn take(&mut self, len: usize) -> Option<Fragment> {
         // Before: the fragment is passed on without a copy.
-        let left = self.next_len()?;
-        self.recount(left, left.saturating_sub(len));
+        let lane = self.lanes.next()?;
+        let (left, is_long) = (lane.next_len()?, lane.next_is_long());
         let is_last = len >= left;
         if is_last {
-            self.on_message_gone();
+            self.on_gone(Buffered::one(left, is_long));
+        } else {
+            self.held -= Buffered::of(len, is_long);
         }
         self.lanes.take(len, is_last, &mut self.numbers)
     }
@@ -165,9 +159,15 @@ impl SendQueue {
         self.lanes.end_packet();
     }
 
-    fn on_message_gone(&mut self) {
-        self.messages -= 1;
-        self.has_limits &= self.messages > 0;
+    #[inline]
+    fn is_long(&self, message: &Message) -> bool {
+        message.len() > self.long as usize
+    }
+
+    #[inline]
+    fn on_gone(&mut self, last: Buffered) {
+        self.held -= last;
+        self.has_limits &= self.held.count > 0;
     }
 
     /// Returns whether a message may be given up.
@@ -178,25 +178,23 @@ impl SendQueue {
 
     /// Removes what is left of the next message. Returns the message, and the numbers of its last fragment if a part of it has been sent.
     pub(crate) fn drop_next(&mut self) -> Option<(Message, Option<Fragment>)> {
-        let left = self.next_len()?;
+        let rest = self.lanes.next()?.next_rest()?;
         let dropped = self.lanes.drop_next(&mut self.numbers)?;
-        self.recount(left, 0);
-        self.on_message_gone();
+        self.on_gone(rest);
         Some(dropped)
     }
 
-    /// Returns the bytes left of the message of this stream of which a part has been sent, 0 if there is none.
-    pub(crate) fn rest_len(&self, stream: u16) -> usize {
+    /// Returns what is left of the message of this stream of which a part has been sent, nothing if there is none.
+    pub(crate) fn rest(&self, stream: u16) -> Buffered {
         let lane = self.lanes.begun(stream);
-        lane.and_then(|lane| lane.next_len()).unwrap_or(0)
+        lane.and_then(|lane| lane.next_rest()).unwrap_or_default()
     }
 
     /// Removes what is left of the message of this stream of which a part has been sent. Returns the numbers of its last fragment.
     pub(crate) fn drop_rest(&mut self, stream: u16) -> Option<Fragment> {
-        let left = self.lanes.begun(stream)?.next_len()?;
+        let rest = self.lanes.begun(stream)?.next_rest()?;
         let last = self.lanes.drop_rest(stream, &mut self.numbers)?;
-        self.recount(left, 0);
-        self.on_message_gone();
+        self.on_gone(rest);
         Some(last)
     }
 
@@ -204,13 +202,12 @@ impl SendQueue {
     /// its number is at least `least`.
     pub(crate) fn drop_for(&mut self, limit: Limit, least: u16) -> Option<Message> {
         let message = self.lanes.drop_for(limit, least)?;
-        self.messages -= 1;
-        self.recount(message.len(), 0);
+        self.held -= Buffered::one(message.len(), self.is_long(&message));
         Some(message)
     }
 
-    /// Returns how many bytes and messages would give way to a message with this limit, besides those of which a part has been sent.
-    pub(crate) fn yields(&self, limit: Limit) -> (usize, usize) {
+    /// Returns what would give way to a message with this limit, besides the messages of which a part has been sent.
+    pub(crate) fn yields(&self, limit: Limit) -> Buffered {
         self.lanes.yields(limit)
     }
 
@@ -219,20 +216,19 @@ impl SendQueue {
     pub(crate) fn clear(&mut self, each: impl FnMut(&Message, bool)) {
         self.lanes.clear(each);
         self.numbers.clear();
-        (self.messages, self.bytes, self.uncounted) = (0, 0, 0);
+        self.held = Buffered::default();
         self.has_limits = false;
     }
 
     /// Drops the messages for the streams from `from` on, except those of which a part was sent. Calls `each` with each
     /// message dropped.
     pub(crate) fn drop_streams(&mut self, from: u16, mut each: impl FnMut(&Message)) {
-        let mut dropped = Vec::new();
+        let (mut dropped, long) = (Buffered::default(), self.long);
         self.lanes.drop_streams(from, |message| {
-            dropped.push(message.len());
+            dropped += Buffered::one(message.len(), message.len() > long as usize);
             each(message);
         });
-        self.messages -= dropped.len() as u32;
-        dropped.into_iter().for_each(|len| self.recount(len, 0));
+        self.held -= dropped;
     }
 
     /// Frees memory that is not in use.

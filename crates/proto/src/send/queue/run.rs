@@ -28,6 +28,8 @@ pub(super) struct Kind {
     pub(super) has_content: bool,
     pub(super) unordered: bool,
     pub(super) immediate: bool,
+    /// Longer than a share of the send buffer.
+    pub(super) is_long: bool,
     pub(super) limit: Limit,
 }
 

@@ -6,6 +6,9 @@
 //! Fair shares are those of start-time fair queueing (Goyal, Vin, Cheng 1997). The next chunk of a stream gets a start tag, the finish tag
 //! of its chunk before; a finish tag is the start tag plus the bytes of user data over the weight. The virtual time is the start tag of the
 //! chunk that was taken last. A stream that starts to wait gets at least the virtual time: it has no credit for the time it was idle.
+//!
+//! With interleaving, a receiver keeps state for each message that has been begun. The number of those is bounded: once it is reached, a
+//! stream whose next message needs several chunks is held back, and keeps its place, until another message has ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,10 +21,10 @@ const MAX_TAG: u64 = 1 << 62;
 
 /// The place of a stream in the order. The lowest one is first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+pub(super) struct Place {
     rank: u64,
     turn: u64,
-    stream: u16,
+    pub(super) stream: u16,
 }
 
 /// A stream that has been used or has a value.
@@ -33,6 +36,10 @@ struct Share {
     finish: u64,
     /// Present while messages of the stream wait.
     place: Option<Place>,
+    /// The place is in `held_back`.
+    is_held_back: bool,
+    /// With interleaving: a part of its next message has been taken.
+    is_begun: bool,
 }
 
 /// The order of streams.
@@ -42,6 +49,11 @@ pub(super) struct Schedule {
     is_interleaved: bool,
     shares: BTreeMap<u16, Share>,
     order: BTreeSet<Place>,
+    /// Places of streams that may not begin a message while too many are begun.
+    held_back: BTreeSet<Place>,
+    /// With interleaving: the number of messages that are begun, and the most that may be.
+    begun_messages: usize,
+    most_begun: usize,
     /// The turn given last.
     turn: u64,
     virtual_time: u64,
@@ -60,6 +72,9 @@ impl Schedule {
             is_interleaved: false,
             shares: BTreeMap::new(),
             order: BTreeSet::new(),
+            held_back: BTreeSet::new(),
+            begun_messages: 0,
+            most_begun: usize::MAX,
             turn: 0,
             virtual_time: 0,
             last_finish: 0,
@@ -72,16 +87,55 @@ impl Schedule {
         self.is_interleaved = is_interleaved;
     }
 
+    /// Bounds the messages that are begun at a time with interleaving.
+    pub(super) fn limit_begun(&mut self, most: usize) {
+        self.most_begun = most;
+    }
+
     /// Returns the stream that sends next. With round robin by packet, it is the stream of the packet, even if nothing of it waits.
     #[inline]
     pub(super) fn next(&self) -> Option<u16> {
         let held = self.begun.or(self.of_packet);
-        held.or_else(|| self.order.first().map(|place| place.stream))
+        held.or_else(|| {
+            let first = self.order.first();
+            let first = if self.may_begin() && !self.held_back.is_empty() {
+                first.into_iter().chain(self.held_back.first()).min()
+            } else {
+                first
+            };
+            first.map(|place| place.stream)
+        })
     }
 
-    /// Returns the streams with waiting messages, in their order.
-    pub(super) fn in_order(&self) -> impl Iterator<Item = u16> + '_ {
-        self.order.iter().map(|place| place.stream)
+    /// Returns whether one more message may be begun.
+    #[inline]
+    pub(super) fn may_begin(&self) -> bool {
+        self.begun_messages < self.most_begun
+    }
+
+    /// The next message of the stream, which is the next one, may not be begun yet.
+    pub(super) fn hold_back(&mut self, stream: u16) {
+        self.of_packet = None;
+        if let Some(share) = self.shares.get_mut(&stream)
+            && let Some(place) = share.place
+        {
+            share.is_held_back = true;
+            self.order.remove(&place);
+            self.held_back.insert(place);
+        }
+    }
+
+    /// Holds back no stream.
+    pub(super) fn release(&mut self) {
+        self.order.append(&mut self.held_back);
+        for share in self.shares.values_mut() {
+            share.is_held_back = false;
+        }
+    }
+
+    /// Returns the places of the streams with waiting messages, in any order.
+    pub(super) fn places(&self) -> impl Iterator<Item = Place> + '_ {
+        self.order.iter().chain(&self.held_back).copied()
     }
 
     /// Sets the priority or weight of a stream. A weight counts from the next chunk on.
@@ -92,9 +146,14 @@ impl Schedule {
             && let Some(place) = &mut share.place
         {
             // It keeps its turn: among its new equals, the stream that has waited longest is first.
-            self.order.remove(place);
+            let places = if share.is_held_back {
+                &mut self.held_back
+            } else {
+                &mut self.order
+            };
+            places.remove(place);
             place.rank = u64::from(value);
-            self.order.insert(*place);
+            places.insert(*place);
         }
     }
 
@@ -109,6 +168,7 @@ impl Schedule {
     pub(super) fn on_taken(&mut self, stream: u16, len: usize, ends: bool, is_empty: bool) {
         let ends_turn = ends || self.is_interleaved;
         self.begun = (!ends_turn).then_some(stream);
+        self.set_begun(stream, !ends);
         if self.is_fair() {
             self.charge(stream, len);
         }
@@ -130,8 +190,18 @@ impl Schedule {
         if was_next {
             self.begun = None;
         }
+        if was_begun {
+            self.set_begun(stream, false);
+        }
         if is_empty {
             self.take_place(stream);
+        } else if let Some(share) = self.shares.get_mut(&stream)
+            && core::mem::take(&mut share.is_held_back)
+            && let Some(place) = share.place
+        {
+            // Its next message may be short.
+            self.held_back.remove(&place);
+            self.order.insert(place);
         } else if was_next && self.scheduler != Scheduler::RoundRobinPacket {
             self.give_place(stream);
         }
@@ -143,6 +213,21 @@ impl Schedule {
             && self.shares.get(&stream).is_some_and(|share| share.place.is_some())
         {
             self.give_place(stream);
+        }
+    }
+
+    /// Notes whether a message of the stream is begun.
+    fn set_begun(&mut self, stream: u16, is_begun: bool) {
+        if self.is_interleaved
+            && let Some(share) = self.shares.get_mut(&stream)
+            && share.is_begun != is_begun
+        {
+            share.is_begun = is_begun;
+            if is_begun {
+                self.begun_messages += 1;
+            } else {
+                self.begun_messages -= 1;
+            }
         }
     }
 
@@ -165,16 +250,26 @@ impl Schedule {
             stream,
         };
         if let Some(old) = share.place.replace(place) {
-            self.order.remove(&old);
+            if core::mem::take(&mut share.is_held_back) {
+                self.held_back.remove(&old);
+            } else {
+                self.order.remove(&old);
+            }
         }
         self.order.insert(place);
     }
 
     fn take_place(&mut self, stream: u16) {
-        if let Some(place) = self.shares.get_mut(&stream).and_then(|share| share.place.take()) {
-            self.order.remove(&place);
+        if let Some(share) = self.shares.get_mut(&stream)
+            && let Some(place) = share.place.take()
+        {
+            if core::mem::take(&mut share.is_held_back) {
+                self.held_back.remove(&place);
+            } else {
+                self.order.remove(&place);
+            }
         }
-        if self.order.is_empty() {
+        if self.order.is_empty() && self.held_back.is_empty() {
             // All streams start equal after an idle period.
             self.virtual_time = self.last_finish;
         }
@@ -205,11 +300,17 @@ impl Schedule {
         let by = std::mem::take(&mut self.virtual_time);
         self.last_finish = self.last_finish.saturating_sub(by);
         self.order.clear();
+        self.held_back.clear();
         for share in self.shares.values_mut() {
             share.finish = share.finish.saturating_sub(by);
             if let Some(place) = &mut share.place {
                 place.rank = place.rank.saturating_sub(by);
-                self.order.insert(*place);
+                let places = if share.is_held_back {
+                    &mut self.held_back
+                } else {
+                    &mut self.order
+                };
+                places.insert(*place);
             }
         }
     }
@@ -217,16 +318,18 @@ impl Schedule {
     /// No message waits any more, and no packet is being filled. The values of streams remain.
     pub(super) fn clear(&mut self) {
         self.order.clear();
+        self.held_back.clear();
         (self.begun, self.of_packet) = (None, None);
+        self.begun_messages = 0;
         for share in self.shares.values_mut() {
-            share.place = None;
+            (share.place, share.is_held_back, share.is_begun) = (None, false, false);
         }
         self.release_memory();
     }
 
     /// Frees memory that is not in use.
     pub(super) fn release_memory(&mut self) {
-        if self.order.is_empty() {
+        if self.order.is_empty() && self.held_back.is_empty() {
             (self.virtual_time, self.last_finish) = (0, 0);
             for share in self.shares.values_mut() {
                 share.finish = 0;
@@ -239,7 +342,7 @@ impl Schedule {
 
     /// Returns the allocated bytes, as if the nodes of trees were full.
     pub(super) fn heap_bytes(&self) -> usize {
-        self.shares.len() * size_of::<(u16, Share)>() + self.order.len() * size_of::<Place>()
+        self.shares.len() * size_of::<(u16, Share)>() + (self.order.len() + self.held_back.len()) * size_of::<Place>()
     }
 }
 

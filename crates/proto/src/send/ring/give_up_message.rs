@@ -8,7 +8,7 @@ use whimbrel_wire::{SkippedStream, SkippedStreams, Tsn};
 use super::give_up::Limits;
 use super::outstanding::Outstanding;
 use super::slot::Fate;
-use crate::send::queue::{Fragment, Limit};
+use crate::send::queue::{Buffered, Fragment, Limit};
 
 /// A message that was given up, by the numbers of one of its chunks.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +23,8 @@ pub(crate) struct GivenUp {
 /// The newest message of a stream, as far as it is in the ring.
 #[derive(Debug, Default)]
 struct NewestMessage {
-    /// Bytes that have not been counted yet.
-    len: usize,
+    /// What has not been counted yet.
+    held: Buffered,
     gives_way: bool,
     /// Its last chunk has been sent.
     is_whole: bool,
@@ -90,12 +90,12 @@ impl Outstanding {
         Some((number, self.base + place as Seq))
     }
 
-    /// Returns how many bytes give way to a message with this limit, and the streams of those messages among them whose rest waits.
-    pub(crate) fn yields(&self, limit: Limit) -> (usize, Vec<u16>) {
+    /// Returns what gives way to a message with this limit, without a number, and the streams of those messages among them whose rest waits.
+    pub(crate) fn yields(&self, limit: Limit) -> (Buffered, Vec<u16>) {
         let Some(limits) = &self.limits else {
-            return (0, Vec::new());
+            return (Buffered::default(), Vec::new());
         };
-        let mut bytes = 0;
+        let mut held = Buffered::default();
         // Messages of different streams may be interleaved, those of a stream follow each other.
         let mut newest: BTreeMap<u16, NewestMessage> = BTreeMap::new();
         for (known, slot) in limits.chunks.iter().zip(&self.slots) {
@@ -103,17 +103,17 @@ impl Outstanding {
             if slot.fragment.begin {
                 *message = NewestMessage::default();
             }
-            message.len += slot.data_len() as usize;
+            message.held += Buffered::of(slot.data_len() as usize, slot.fragment.is_long);
             message.is_whole = slot.fragment.end;
             // A message that has arrived as a whole stays.
             message.gives_way |= slot.fate != Fate::Acked && known.gives_way_to(limit);
             if message.gives_way {
-                bytes += std::mem::take(&mut message.len);
+                held += std::mem::take(&mut message.held);
             }
         }
         let is_begun = |message: &NewestMessage| message.gives_way && !message.is_whole;
         let begun = newest.into_iter().filter(|(_, message)| is_begun(message));
-        (bytes, begun.map(|(stream, _)| stream).collect())
+        (held, begun.map(|(stream, _)| stream).collect())
     }
 
     /// Returns the newest chunk of a stream if it does not end its message.

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `slots`, `base` | `push`, `pop` (called by `process_sack.rs`); single slots by `process_sack.rs`, `lost.rs`, `process_copies.rs`, `give_up_message.rs` |
 //! | `data_in_flight`; `bytes`, `chunks`, `earliest` of a path | `add_flight`, `remove_flight`, `advance_earliest`, `take_out_unreported`, `process_copies.rs` |
-//! | `data_held`; `held` of a path | `push`, `pop`, `free`; when a chunk changes its path: `lost.rs`, `process_copies.rs` |
+//! | `data_held`, `long_held`; `held` of a path | `push`, `pop`, `free`; when a chunk changes its path: `lost.rs`, `process_copies.rs` |
 //! | `reported`, `scanned` | `process_sack.rs` |
 //! | `suspects` | `process_sack.rs`; `lost.rs` (a spurious timeout) |
 //! | `lost`, `resent` | `lost.rs`; `process_sack.rs` empties `resent` |
@@ -33,7 +33,7 @@ use super::reported::Reported;
 use super::slot::{Fate, Slot};
 use crate::PathId;
 use crate::message::MessagePayload;
-use crate::send::queue::{Fragment, Limit};
+use crate::send::queue::{Buffered, Fragment, Limit};
 
 /// Data in flight on one path.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +61,8 @@ pub(crate) struct Outstanding {
     pub(super) data_in_flight: u64,
     /// User data in all slots.
     data_held: u64,
+    /// Of these, bytes of long messages.
+    long_held: u64,
     /// User data acknowledged so far, cumulatively or in a gap ack block; each byte counts once.
     pub(super) data_acked: u64,
     /// Data is sent in I-DATA chunks (RFC 8260).
@@ -105,6 +107,7 @@ impl Outstanding {
             paths: Vec::new(),
             data_in_flight: 0,
             data_held: 0,
+            long_held: 0,
             data_acked: 0,
             interleaves: false,
             accounting,
@@ -181,6 +184,15 @@ impl Outstanding {
     /// Returns the bytes of user data sent and not cumulatively acknowledged.
     pub(crate) fn data_held(&self) -> u64 {
         self.data_held
+    }
+
+    /// Returns the user data sent and not cumulatively acknowledged, and its number of chunks.
+    pub(crate) fn held(&self) -> Buffered {
+        Buffered {
+            bytes: self.data_held as usize,
+            long: self.long_held as usize,
+            count: self.len(),
+        }
     }
 
     /// Returns the bytes of user data acknowledged so far, cumulatively or in gap ack blocks.
@@ -328,6 +340,7 @@ impl Outstanding {
             ordered.on_sent(&slot.fragment);
         }
         self.data_held += slot.data_len();
+        self.long_held += slot.long_len();
         self.paths[usize::from(path.0)].held += slot.data_len();
         let (chunk, data) = (slot.chunk_len(), slot.data_len());
         self.slots.push_back(slot);
@@ -491,9 +504,10 @@ impl Outstanding {
         let Some(slot) = self.slot_mut(seq).filter(|slot| slot.fate == Fate::Acked) else {
             return 0;
         };
-        let (freed, path) = (slot.data_len(), slot.path);
+        let (freed, long, path) = (slot.data_len(), slot.long_len(), slot.path);
         slot.fragment.payload = MessagePayload::Zeros(0);
         self.data_held -= freed;
+        self.long_held -= long;
         self.paths[usize::from(path)].held -= freed;
         freed
     }
@@ -518,6 +532,7 @@ impl Outstanding {
             self.data_acked += slot.data_len();
         }
         self.data_held -= slot.data_len();
+        self.long_held -= slot.long_len();
         self.paths[usize::from(slot.path)].held -= slot.data_len();
         if let Some(sequences) = &mut self.sequences {
             sequences.on_passed(slot.path);

@@ -53,6 +53,11 @@ impl Slot {
         self.fragment.payload.len() as u64
     }
 
+    /// The bytes of user data, if they are those of a long message.
+    pub(super) fn long_len(&self) -> u64 {
+        if self.fragment.is_long { self.data_len() } else { 0 }
+    }
+
     /// Returns the share of a chunk in the bytes in flight and in the user data in flight.
     pub(super) fn bytes_in_flight(&self) -> (u64, u64) {
         if self.unreported {

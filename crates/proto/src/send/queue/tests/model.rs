@@ -9,6 +9,9 @@ use crate::message::Reliability;
 /// As in `schedule.rs`.
 const TAGS_PER_BYTE: u64 = 1 << 24;
 
+/// A message that is longer is long.
+const LONG: u32 = 25;
+
 struct Waiting {
     message: Message,
     limit: Limit,
@@ -20,6 +23,10 @@ struct Waiting {
 impl Waiting {
     fn left(&self) -> usize {
         self.message.len() - self.taken
+    }
+
+    fn held(&self) -> Buffered {
+        Buffered::one(self.left(), self.message.len() > LONG as usize)
     }
 
     fn is_begun(&self) -> bool {
@@ -55,6 +62,9 @@ struct Model {
     turn: u64,
     virtual_time: u64,
     of_packet: Option<usize>,
+    /// With interleaving: messages that are begun at most, and bytes of the longest chunk.
+    most_begun: usize,
+    max_chunk: usize,
 }
 
 impl Model {
@@ -102,7 +112,24 @@ impl Model {
         if let Some(stream) = self.of_packet {
             return self.first_of(stream);
         }
-        self.first_of(*self.order().first()?)
+        let mut order = self.order().into_iter().filter_map(|stream| self.first_of(stream));
+        order.find(|&place| self.may_send(place))
+    }
+
+    /// Returns whether the message may begin, or go on.
+    fn may_send(&self, place: usize) -> bool {
+        let waiting = &self.messages[place];
+        let begun = self.messages.iter().filter(|waiting| waiting.is_begun()).count();
+        let is_short = waiting.left() <= self.max_chunk;
+        !self.is_interleaved || waiting.is_begun() || is_short || begun < self.most_begun
+    }
+
+    /// The packet gets data of another stream if that stream may not begin its next message.
+    fn watch_begun(&mut self) {
+        let next = self.of_packet.and_then(|stream| self.first_of(stream));
+        if next.is_some_and(|place| !self.may_send(place)) {
+            self.of_packet = None;
+        }
     }
 
     /// Puts a stream behind its equals.
@@ -168,6 +195,7 @@ impl Model {
             immediate: message.immediate && end,
             begin,
             end,
+            is_long: message.len() > LONG as usize,
             payload,
         }
     }
@@ -243,14 +271,12 @@ impl Model {
         Some(self.drop_at(place).0)
     }
 
-    fn yields(&self, limit: Limit) -> (usize, usize) {
+    fn yields(&self, limit: Limit) -> Buffered {
         let all = self
             .messages
             .iter()
             .filter(|waiting| waiting.gives_way(limit).is_some());
-        all.fold((0, 0), |(bytes, messages), waiting| {
-            (bytes + waiting.left(), messages + 1)
-        })
+        all.map(Waiting::held).sum()
     }
 
     /// Removes messages, in the order of the user, or by stream.
@@ -282,7 +308,7 @@ impl Model {
 
 fn fragment_parts(fragment: &Fragment) -> impl PartialEq + std::fmt::Debug {
     let f = fragment.clone();
-    let marks = (f.unordered, f.immediate, f.begin, f.end);
+    let marks = (f.unordered, f.immediate, f.begin, f.end, f.is_long);
     (f.stream, f.number, f.fsn, f.ppid, f.context, marks, f.payload)
 }
 
@@ -335,7 +361,7 @@ struct Pair {
 
 impl Pair {
     fn new(scheduler: Scheduler, is_interleaved: bool, streams: usize) -> Self {
-        let mut real = SendQueue::new(scheduler, usize::MAX);
+        let mut real = SendQueue::new(scheduler, LONG);
         real.interleave(is_interleaved);
         let model = Model {
             scheduler,
@@ -345,6 +371,8 @@ impl Pair {
             turn: 0,
             virtual_time: 0,
             of_packet: None,
+            most_begun: usize::MAX,
+            max_chunk: 0,
         };
         Pair { real, model }
     }
@@ -386,6 +414,11 @@ impl Pair {
     /// A random operation.
     fn step(&mut self, rng: &mut Rng, context: u32) {
         let streams = self.model.streams.len() as u64;
+        self.random_operation(rng, context, streams);
+        self.model.watch_begun();
+    }
+
+    fn random_operation(&mut self, rng: &mut Rng, context: u32, streams: u64) {
         match rng.below(100) {
             0..40 => {
                 let message = any_message(rng, streams, context);
@@ -418,6 +451,13 @@ impl Pair {
                 assert_eq!(self.real.drop_for(limit, least), dropped.as_ref().map(without_limit));
             }
             97 => self.real.release_memory(),
+            _ if rng.chance(0.2) => {
+                self.model.most_begun = 1 + rng.below(4) as usize;
+                self.real.limit_begun(self.model.most_begun);
+                self.model.watch_begun();
+                self.model.max_chunk = 5 + rng.below(30) as usize;
+                self.real.limit_chunks(self.model.max_chunk as u16);
+            }
             _ if rng.chance(0.7) => {
                 let from = rng.below(streams + 1) as u16;
                 let mut dropped = Vec::new();
@@ -445,8 +485,8 @@ impl Pair {
         let (real, model) = (&self.real, &self.model);
         let next = model.next().map(|place| &model.messages[place]);
         assert_eq!(real.is_empty(), model.messages.is_empty());
-        assert_eq!(real.len(), model.messages.len());
-        assert_eq!(real.bytes(), model.messages.iter().map(Waiting::left).sum::<usize>());
+        assert_eq!(real.held().count, model.messages.len());
+        assert_eq!(real.held(), model.messages.iter().map(Waiting::held).sum());
         assert_eq!(real.next_stream(), next.map(|next| next.message.stream));
         assert_eq!(real.next_len(), next.map(Waiting::left));
         assert_eq!(real.next_limit(), next.map_or(Limit::Never, |next| next.limit));
@@ -454,8 +494,8 @@ impl Pair {
         let ordered = next.filter(|next| !next.message.unordered && !next.is_begun());
         assert_eq!(real.next_ordered(), ordered.map(|next| next.message.stream));
         for stream in 0..model.streams.len() {
-            let rest = model.begun(stream).map_or(0, |place| model.messages[place].left());
-            assert_eq!(real.rest_len(stream as u16), rest);
+            let rest = model.begun(stream).map(|place| model.messages[place].held());
+            assert_eq!(real.rest(stream as u16), rest.unwrap_or_default());
         }
         assert_eq!(real.yields(limit), model.yields(limit));
         let has_limits = model.messages.iter().any(|waiting| waiting.limit != Limit::Never);
@@ -484,7 +524,7 @@ fn shares_of_backlogged_streams_stay_within_the_bound_of_start_time_fair_queuein
     for seed in 0..20 {
         let mut rng = Rng::stream(seed, "fair shares");
         let is_interleaved = rng.chance(0.5);
-        let mut queue = SendQueue::new(Scheduler::WeightedFair, usize::MAX);
+        let mut queue = SendQueue::new(Scheduler::WeightedFair, u32::MAX);
         queue.interleave(is_interleaved);
         let largest: u32 = 500;
         let weights: Vec<u16> = (0..5)

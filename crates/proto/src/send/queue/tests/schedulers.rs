@@ -4,7 +4,7 @@ use super::*;
 use crate::message::Reliability;
 
 fn queue(scheduler: Scheduler, is_interleaved: bool) -> SendQueue {
-    let mut queue = SendQueue::new(scheduler, usize::MAX);
+    let mut queue = SendQueue::new(scheduler, u32::MAX);
     queue.interleave(is_interleaved);
     queue
 }
@@ -222,7 +222,7 @@ fn an_idle_stream_gets_no_credit_and_no_debt_beyond_one_chunk() {
         fill(&mut queue, 30_000, &[1]);
         let mut of_short = 0;
         for _ in 0..20 {
-            if queue.rest_len(2) == 0 && queue.len() == 1 {
+            if queue.rest(2) == Buffered::default() && queue.held().count == 1 {
                 fill(&mut queue, 1000, &[2]);
             }
             of_short += usize::from(chunk(&mut queue, 1000).unwrap().stream == 2);
@@ -321,14 +321,14 @@ fn the_rest_of_a_message_is_dropped_by_stream() {
         fill(&mut queue, 40, &[1, 1, 2]);
         let first = chunk(&mut queue, 10).unwrap();
         queue.end_packet();
-        assert_eq!((queue.rest_len(1), queue.rest_len(2), queue.bytes()), (30, 0, 110));
+        assert_eq!((queue.rest(1).bytes, queue.rest(2).bytes, queue.bytes()), (30, 0, 110));
         assert!(queue.drop_rest(2).is_none() && queue.drop_rest(9).is_none());
         let last = queue.drop_rest(1).unwrap();
         assert_eq!(
             (last.number, last.fsn, last.end, last.payload.len()),
             (first.number, 1, true, 0)
         );
-        assert_eq!((queue.len(), queue.bytes(), queue.rest_len(1)), (2, 80, 0));
+        assert_eq!((queue.held().count, queue.bytes(), queue.rest(1).bytes), (2, 80, 0));
         let mut rest = order(&mut queue, 40, 3);
         rest.sort_unstable();
         assert_eq!(rest, [1, 2], "{scheduler:?}");
@@ -359,13 +359,14 @@ fn messages_of_all_lanes_give_way_but_not_those_that_have_been_begun() {
         }
         assert_eq!(chunk(&mut queue, 10).unwrap().stream, 1);
         queue.end_packet();
-        assert_eq!(queue.yields(Limit::Never), (60, 3));
-        assert_eq!(queue.yields(Limit::Priority(5)), (20, 1));
+        let yields = |bytes, count| Buffered { bytes, long: 0, count };
+        assert_eq!(queue.yields(Limit::Never), yields(60, 3));
+        assert_eq!(queue.yields(Limit::Priority(5)), yields(20, 1));
         let dropped: Vec<_> = std::iter::from_fn(|| queue.drop_for(Limit::Priority(2), 5))
             .map(|message| message.context)
             .collect();
         assert_eq!(dropped, [3, 2], "{scheduler:?}");
-        assert_eq!((queue.len(), queue.bytes()), (2, 30));
+        assert_eq!((queue.held().count, queue.bytes()), (2, 30));
         let mut rest = order(&mut queue, 10, 4);
         rest.sort_unstable();
         assert_eq!(rest, [1, 4, 4]);
@@ -387,7 +388,7 @@ fn all_lanes_are_cleared_and_dropped_by_stream() {
         let mut cleared = Vec::new();
         queue.clear(|message, sent| cleared.push((message.stream, sent)));
         assert_eq!(cleared, [(6, true), (6, false)]);
-        assert_eq!((queue.len(), queue.bytes(), queue.next_len()), (0, 0, None));
+        assert_eq!((queue.held().count, queue.bytes(), queue.next_len()), (0, 0, None));
         // Numbers start at 0 again, as message identifiers.
         fill(&mut queue, 20, &[6]);
         let fragments: Vec<_> = std::iter::from_fn(|| chunk(&mut queue, 10))

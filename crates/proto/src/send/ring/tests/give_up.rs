@@ -6,7 +6,7 @@ use whimbrel_wire::Tsn;
 
 use super::fragment;
 use crate::PathId;
-use crate::send::queue::{Fragment, Limit};
+use crate::send::queue::{Buffered, Fragment, Limit};
 use crate::send::ring::Outstanding;
 
 const BEGIN: (bool, bool) = (true, false);
@@ -124,7 +124,7 @@ fn messages_that_give_way_are_found_on_every_stream() {
         (1, false, 1, BEGIN, high),
     ]);
     // Whole messages of streams 1 and 4. Stream 3 has more data in the queue.
-    assert_eq!(ring.yields(Limit::Priority(5)), (500, vec![3]));
-    assert_eq!(ring.yields(NEVER), (800, vec![1, 2, 3]));
-    assert_eq!(ring.yields(Limit::Priority(9)), (0, Vec::new()));
+    assert_eq!(ring.yields(Limit::Priority(5)), (Buffered::of(500, false), vec![3]));
+    assert_eq!(ring.yields(NEVER), (Buffered::of(800, false), vec![1, 2, 3]));
+    assert_eq!(ring.yields(Limit::Priority(9)), (Buffered::default(), Vec::new()));
 }

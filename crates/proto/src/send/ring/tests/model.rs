@@ -184,6 +184,7 @@ pub(crate) fn fragment(len: u64) -> Fragment {
         immediate: false,
         begin: true,
         end: true,
+        is_long: false,
         payload: MessagePayload::Zeros(len as u32),
     }
 }
