@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::number::Tsn;
 use crate::parameter::Parameters;
-use crate::tlv::{self, RawTlv, RawTlvs, TlvError, TypeList};
+use crate::tlv::{self, NumberList, RawTlv, RawTlvs, TlvError};
 
 /// Cause codes, RFC 9260 §3.3.10.
 pub mod cause_code {
@@ -88,7 +88,7 @@ pub enum Cause<'a> {
         stream: u16,
     },
     /// INIT or INIT ACK lacks parameters of these types (2).
-    MissingMandatoryParameter(TypeList<'a>),
+    MissingMandatoryParameter(NumberList<'a>),
     /// The State Cookie is genuine but too old (3).
     StaleCookie {
         /// Microseconds since it expired, rounded up; 0 if unknown.
@@ -151,7 +151,7 @@ impl<'a> Cause<'a> {
                 let (count, types) = value.split_first_chunk().ok_or(bad_value)?;
                 let count = u32::from_be_bytes(*count) as usize;
                 let types = count.checked_mul(2).and_then(|len| types.get(..len)).ok_or(bad_value)?;
-                Self::MissingMandatoryParameter(TypeList::from_wire_bytes(types))
+                Self::MissingMandatoryParameter(NumberList::from_wire_bytes(types))
             }
             cause_code::STALE_COOKIE => {
                 let staleness = value.try_into().map_err(|_| bad_value)?;
@@ -375,11 +375,11 @@ mod tests {
         );
         both_ways(
             &[0, 2, 0, 12, 0, 0, 0, 2, 0, 5, 0, 6],
-            Cause::MissingMandatoryParameter(TypeList::from_wire_bytes(&[0, 5, 0, 6])),
+            Cause::MissingMandatoryParameter(NumberList::from_wire_bytes(&[0, 5, 0, 6])),
         );
         both_ways(
             &[0, 2, 0, 10, 0, 0, 0, 1, 0, 7],
-            Cause::MissingMandatoryParameter(TypeList::STATE_COOKIE),
+            Cause::MissingMandatoryParameter(NumberList::STATE_COOKIE),
         );
         both_ways(&[0, 3, 0, 8, 0, 1, 0, 0], Cause::StaleCookie { staleness_us: 65536 });
         both_ways(&[0, 4, 0, 4], Cause::OutOfResource);
@@ -437,7 +437,7 @@ mod tests {
     fn too_long_lists_stay_consistent() {
         let types = vec![0; 80_000];
         let mut out = Vec::new();
-        Cause::MissingMandatoryParameter(TypeList::from_wire_bytes(&types)).emit(&mut out);
+        Cause::MissingMandatoryParameter(NumberList::from_wire_bytes(&types)).emit(&mut out);
         let Ok(Cause::MissingMandatoryParameter(read)) = one(&out) else {
             panic!("must be readable")
         };

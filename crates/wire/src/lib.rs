@@ -60,6 +60,8 @@ pub use crc::{crc32c, packet_checksum, stored_checksum};
 pub use number::{MessageNumber, Mid, Ssn, Tsn};
 pub use owned::OwnedPacket;
 pub use packet::{COMMON_HEADER_LEN, Checksum, Chunks, CommonHeader, PacketError, PacketView};
-pub use parameter::{Parameter, ParameterIter, Parameters, RawParameter, RawParameterIter, parameter_type};
+pub use parameter::{
+    Parameter, ParameterIter, Parameters, RawParameter, RawParameterIter, parameter_type, reconfig_result,
+};
 pub use sink::{ByteSink, ChecksumField, PacketSink};
-pub use tlv::{RawTlv, RawTlvs, TlvError, TypeList};
+pub use tlv::{NumberList, RawTlv, RawTlvs, TlvError};

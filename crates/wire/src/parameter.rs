@@ -1,12 +1,13 @@
 //! Parameters of INIT, INIT ACK, HEARTBEAT and HEARTBEAT ACK: RFC 9260 §3.2.1, §3.3.2.1, §3.3.3.1, §3.3.5; of authentication,
-//! RFC 4895 §3; of ASCONF and ASCONF-ACK, RFC 5061 §4.2.
+//! RFC 4895 §3; of ASCONF and ASCONF-ACK, RFC 5061 §4.2; of RE-CONFIG, RFC 6525 §4.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::UnknownAction;
 use crate::cause::Causes;
-use crate::tlv::{self, RawTlv, RawTlvs, TlvError, TypeList};
+use crate::number::Tsn;
+use crate::tlv::{self, NumberList, RawTlv, RawTlvs, TlvError};
 
 /// Parameter types that this crate supports.
 pub mod parameter_type {
@@ -26,6 +27,18 @@ pub mod parameter_type {
     pub const HOST_NAME_ADDRESS: u16 = 11;
     /// Supported Address Types, §3.3.2.1.5.
     pub const SUPPORTED_ADDRESS_TYPES: u16 = 12;
+    /// Outgoing SSN Reset Request, RFC 6525 §4.1.
+    pub const OUTGOING_RESET: u16 = 13;
+    /// Incoming SSN Reset Request, RFC 6525 §4.2.
+    pub const INCOMING_RESET: u16 = 14;
+    /// SSN/TSN Reset Request, RFC 6525 §4.3.
+    pub const TSN_RESET: u16 = 15;
+    /// Re-configuration Response, RFC 6525 §4.4.
+    pub const RECONFIG_RESPONSE: u16 = 16;
+    /// Add Outgoing Streams Request, RFC 6525 §4.5.
+    pub const ADD_OUTGOING_STREAMS: u16 = 17;
+    /// Add Incoming Streams Request, RFC 6525 §4.6.
+    pub const ADD_INCOMING_STREAMS: u16 = 18;
     /// ECN Capable, RFC 4960 Appendix A.
     pub const ECN_CAPABLE: u16 = 0x8000;
     /// Random, RFC 4895 §3.1.
@@ -58,6 +71,24 @@ pub mod parameter_type {
     pub const NEW_GAPS: u16 = 0xbe03;
     /// SACKs return the timestamps of several packets, and each timestamp is used for one packet; not in an RFC.
     pub const REPEATED_TIMESTAMPS: u16 = 0xbe04;
+}
+
+/// Results of a request of RE-CONFIG (RFC 6525 §4.4).
+pub mod reconfig_result {
+    /// Success: nothing to do.
+    pub const NOTHING_TO_DO: u32 = 0;
+    /// Success.
+    pub const PERFORMED: u32 = 1;
+    /// The receiver is not willing.
+    pub const DENIED: u32 = 2;
+    /// A stream number is wrong.
+    pub const WRONG_SSN: u32 = 3;
+    /// Another request is in progress.
+    pub const ALREADY_IN_PROGRESS: u32 = 4;
+    /// The number of the request is wrong.
+    pub const BAD_SEQUENCE_NUMBER: u32 = 5;
+    /// The request will be performed.
+    pub const IN_PROGRESS: u32 = 6;
 }
 
 /// A parameter that this crate does not support. [`RawParameter::action`] is the action of RFC 9260 §3.2.1.
@@ -125,7 +156,7 @@ pub enum Parameter<'a> {
     /// A host name (11). Deprecated: never sent; received ones are answered with ABORT.
     HostName(&'a [u8]),
     /// Address types that the sender supports (12), as parameter types.
-    SupportedAddressTypes(TypeList<'a>),
+    SupportedAddressTypes(NumberList<'a>),
     /// The sender supports ECNE and CWR (0x8000).
     EcnCapable,
     /// The sender supports and requests TIMESTAMP chunks (0xbe01).
@@ -141,7 +172,7 @@ pub enum Parameter<'a> {
     /// Chunk types that the sender accepts only if they are authenticated (0x8003), one byte each.
     ChunkList(&'a [u8]),
     /// HMAC identifiers that the sender supports (0x8004), in order of preference.
-    HmacAlgorithms(TypeList<'a>),
+    HmacAlgorithms(NumberList<'a>),
     /// Chunk types of extensions that the sender supports (0x8008), one byte each.
     SupportedExtensions(&'a [u8]),
     /// The sender supports FORWARD TSN chunks (0xc000).
@@ -184,6 +215,52 @@ pub enum Parameter<'a> {
         /// Code point of the upper layers.
         indication: u32,
     },
+    /// The sender resets the numbers of its messages on these streams, or on all if none is listed (13).
+    OutgoingReset {
+        /// Number of the request.
+        request: u32,
+        /// The peer's request that this one answers, or its latest one.
+        response: u32,
+        /// The last TSN that the sender has assigned.
+        last_tsn: Tsn,
+        /// The streams.
+        streams: NumberList<'a>,
+    },
+    /// Asks the receiver to reset its numbers on these streams, or on all if none is listed (14).
+    IncomingReset {
+        /// Number of the request.
+        request: u32,
+        /// The streams.
+        streams: NumberList<'a>,
+    },
+    /// Asks for new TSNs and numbers of messages in both directions (15).
+    TsnReset {
+        /// Number of the request.
+        request: u32,
+    },
+    /// Answers a request (16).
+    ReconfigResponse {
+        /// Number of the request.
+        response: u32,
+        /// The result, see [`reconfig_result`].
+        result: u32,
+        /// The next TSN of the sender, and that of the receiver, if the request was [`Parameter::TsnReset`].
+        next_tsns: Option<(Tsn, Tsn)>,
+    },
+    /// Asks for more streams from the sender to the receiver (17).
+    AddOutgoingStreams {
+        /// Number of the request.
+        request: u32,
+        /// Streams to add.
+        count: u16,
+    },
+    /// Asks for more streams from the receiver to the sender (18).
+    AddIncomingStreams {
+        /// Number of the request.
+        request: u32,
+        /// Streams to add.
+        count: u16,
+    },
     /// Heartbeat info; its format is private to the sender of the HEARTBEAT (1).
     HeartbeatInfo(&'a [u8]),
     /// Any other type.
@@ -214,7 +291,7 @@ impl<'a> Parameter<'a> {
             }
             parameter_type::HOST_NAME_ADDRESS => Self::HostName(value),
             parameter_type::SUPPORTED_ADDRESS_TYPES if value.len().is_multiple_of(2) => {
-                Self::SupportedAddressTypes(TypeList::from_wire_bytes(value))
+                Self::SupportedAddressTypes(NumberList::from_wire_bytes(value))
             }
             parameter_type::SUPPORTED_ADDRESS_TYPES => return Err(bad_value),
             parameter_type::ECN_CAPABLE if value.is_empty() => Self::EcnCapable,
@@ -232,7 +309,7 @@ impl<'a> Parameter<'a> {
             parameter_type::RANDOM => Self::Random(value),
             parameter_type::CHUNK_LIST => Self::ChunkList(value),
             parameter_type::HMAC_ALGORITHMS if value.len().is_multiple_of(2) => {
-                Self::HmacAlgorithms(TypeList::from_wire_bytes(value))
+                Self::HmacAlgorithms(NumberList::from_wire_bytes(value))
             }
             parameter_type::HMAC_ALGORITHMS => return Err(bad_value),
             parameter_type::SUPPORTED_EXTENSIONS => Self::SupportedExtensions(value),
@@ -267,6 +344,12 @@ impl<'a> Parameter<'a> {
                     indication: u32::from_be_bytes(indication),
                 }
             }
+            parameter_type::OUTGOING_RESET
+            | parameter_type::INCOMING_RESET
+            | parameter_type::TSN_RESET
+            | parameter_type::RECONFIG_RESPONSE
+            | parameter_type::ADD_OUTGOING_STREAMS
+            | parameter_type::ADD_INCOMING_STREAMS => reconfiguration(raw.parameter_type(), value).ok_or(bad_value)?,
             _ => Self::Unknown(raw),
         })
     }
@@ -299,6 +382,12 @@ impl<'a> Parameter<'a> {
             Self::SetPrimary { .. } => parameter_type::SET_PRIMARY,
             Self::Success { .. } => parameter_type::SUCCESS,
             Self::AdaptationLayer { .. } => parameter_type::ADAPTATION_LAYER,
+            Self::OutgoingReset { .. } => parameter_type::OUTGOING_RESET,
+            Self::IncomingReset { .. } => parameter_type::INCOMING_RESET,
+            Self::TsnReset { .. } => parameter_type::TSN_RESET,
+            Self::ReconfigResponse { .. } => parameter_type::RECONFIG_RESPONSE,
+            Self::AddOutgoingStreams { .. } => parameter_type::ADD_OUTGOING_STREAMS,
+            Self::AddIncomingStreams { .. } => parameter_type::ADD_INCOMING_STREAMS,
             Self::Unknown(raw) => raw.parameter_type(),
         }
     }
@@ -345,6 +434,40 @@ impl<'a> Parameter<'a> {
             Self::Success { correlation: number } | Self::AdaptationLayer { indication: number } => {
                 tlv::append(list, code, &number.to_be_bytes());
             }
+            Self::OutgoingReset {
+                request,
+                response,
+                last_tsn,
+                streams,
+            } => {
+                let mut fields = Vec::with_capacity(12);
+                for field in [*request, *response, last_tsn.0] {
+                    fields.extend(field.to_be_bytes());
+                }
+                tlv::append_parts(list, code, &fields, whole_numbers(*streams, fields.len()));
+            }
+            Self::IncomingReset { request, streams } => {
+                tlv::append_parts(list, code, &request.to_be_bytes(), whole_numbers(*streams, 4));
+            }
+            Self::TsnReset { request } => tlv::append(list, code, &request.to_be_bytes()),
+            Self::ReconfigResponse {
+                response,
+                result,
+                next_tsns,
+            } => {
+                let mut fields = Vec::with_capacity(16);
+                fields.extend(response.to_be_bytes());
+                fields.extend(result.to_be_bytes());
+                if let Some((own, others)) = next_tsns {
+                    fields.extend(own.0.to_be_bytes());
+                    fields.extend(others.0.to_be_bytes());
+                }
+                tlv::append(list, code, &fields);
+            }
+            Self::AddOutgoingStreams { request, count } | Self::AddIncomingStreams { request, count } => {
+                let [c0, c1] = count.to_be_bytes();
+                tlv::append_parts(list, code, &request.to_be_bytes(), &[c0, c1, 0, 0]);
+            }
             Self::Unknown(raw) => raw.0.emit(list),
         }
     }
@@ -357,6 +480,61 @@ impl<'a> Parameter<'a> {
             IpAddr::V6(ip) => Self::Ipv6(ip),
         }
     }
+}
+
+/// Returns the numbers of a list that fit into a parameter behind its fields.
+fn whole_numbers(list: NumberList<'_>, fields: usize) -> &[u8] {
+    let room = (tlv::MAX_TLV_VALUE_LEN - fields) & !1;
+    &list.wire_bytes()[..list.wire_bytes().len().min(room)]
+}
+
+/// Parses a parameter of RE-CONFIG (RFC 6525 §4).
+fn reconfiguration(code: u16, value: &[u8]) -> Option<Parameter<'_>> {
+    let number = |bytes: &[u8; 4]| u32::from_be_bytes(*bytes);
+    let (first, rest) = value.split_first_chunk()?;
+    let request = number(first);
+    let is_whole = rest.len().is_multiple_of(2);
+    Some(match code {
+        parameter_type::OUTGOING_RESET if is_whole => {
+            let (response, rest) = rest.split_first_chunk()?;
+            let (last_tsn, streams) = rest.split_first_chunk()?;
+            Parameter::OutgoingReset {
+                request,
+                response: number(response),
+                last_tsn: Tsn(number(last_tsn)),
+                streams: NumberList::from_wire_bytes(streams),
+            }
+        }
+        parameter_type::INCOMING_RESET if is_whole => Parameter::IncomingReset {
+            request,
+            streams: NumberList::from_wire_bytes(rest),
+        },
+        parameter_type::TSN_RESET if rest.is_empty() => Parameter::TsnReset { request },
+        parameter_type::RECONFIG_RESPONSE => {
+            let (result, rest) = rest.split_first_chunk()?;
+            let next_tsns = match rest.as_chunks() {
+                ([], []) => None,
+                ([own, others], []) => Some((Tsn(number(own)), Tsn(number(others)))),
+                _ => return None,
+            };
+            Parameter::ReconfigResponse {
+                response: request,
+                result: number(result),
+                next_tsns,
+            }
+        }
+        parameter_type::ADD_OUTGOING_STREAMS | parameter_type::ADD_INCOMING_STREAMS => {
+            // Two reserved bytes follow.
+            let &[c0, c1, _, _] = rest else { return None };
+            let count = u16::from_be_bytes([c0, c1]);
+            if code == parameter_type::ADD_OUTGOING_STREAMS {
+                Parameter::AddOutgoingStreams { request, count }
+            } else {
+                Parameter::AddIncomingStreams { request, count }
+            }
+        }
+        _ => return None,
+    })
 }
 
 /// Parses a request: a correlation identifier and one address parameter.
@@ -498,9 +676,9 @@ mod tests {
         both_ways(&[0, 11, 0, 8, b'a', b'.', b'b', 0], Parameter::HostName(b"a.b\0"));
         both_ways(
             &[0, 12, 0, 8, 0, 5, 0, 6],
-            Parameter::SupportedAddressTypes(TypeList::IPV4_AND_IPV6),
+            Parameter::SupportedAddressTypes(NumberList::IPV4_AND_IPV6),
         );
-        both_ways(&[0, 12, 0, 6, 0, 6], Parameter::SupportedAddressTypes(TypeList::IPV6));
+        both_ways(&[0, 12, 0, 6, 0, 6], Parameter::SupportedAddressTypes(NumberList::IPV6));
         both_ways(&[0x80, 0, 0, 4], Parameter::EcnCapable);
         both_ways(&[0xbe, 1, 0, 4], Parameter::Timestamps);
         both_ways(&[0xbe, 2, 0, 4], Parameter::EciCapable);
@@ -513,7 +691,45 @@ mod tests {
         both_ways(&[0x80, 3, 0, 6, 0xc1, 0x80], Parameter::ChunkList(&[0xc1, 0x80]));
         both_ways(
             &[0x80, 4, 0, 8, 0, 3, 0, 1],
-            Parameter::HmacAlgorithms(TypeList::from_wire_bytes(&[0, 3, 0, 1])),
+            Parameter::HmacAlgorithms(NumberList::from_wire_bytes(&[0, 3, 0, 1])),
+        );
+        // RFC 6525 §4
+        let request = 0x0102_0304;
+        both_ways(
+            &[0, 13, 0, 20, 1, 2, 3, 4, 0, 0, 0, 5, 0, 0, 0, 6, 0, 1, 0, 9],
+            Parameter::OutgoingReset {
+                request,
+                response: 5,
+                last_tsn: Tsn(6),
+                streams: NumberList::from_wire_bytes(&[0, 1, 0, 9]),
+            },
+        );
+        both_ways(
+            &[0, 14, 0, 10, 1, 2, 3, 4, 0, 7],
+            Parameter::IncomingReset {
+                request,
+                streams: NumberList::from_wire_bytes(&[0, 7]),
+            },
+        );
+        both_ways(&[0, 15, 0, 8, 1, 2, 3, 4], Parameter::TsnReset { request });
+        let response = |next_tsns| Parameter::ReconfigResponse {
+            response: request,
+            result: reconfig_result::IN_PROGRESS,
+            next_tsns,
+        };
+        both_ways(&[0, 16, 0, 12, 1, 2, 3, 4, 0, 0, 0, 6], response(None));
+        both_ways(
+            &[0, 16, 0, 20, 1, 2, 3, 4, 0, 0, 0, 6, 0, 0, 0, 7, 0, 0, 0, 8],
+            response(Some((Tsn(7), Tsn(8)))),
+        );
+        let count = 3;
+        both_ways(
+            &[0, 17, 0, 12, 1, 2, 3, 4, 0, 3, 0, 0],
+            Parameter::AddOutgoingStreams { request, count },
+        );
+        both_ways(
+            &[0, 18, 0, 12, 1, 2, 3, 4, 0, 3, 0, 0],
+            Parameter::AddIncomingStreams { request, count },
         );
         // RFC 5061 §4.2
         both_ways(

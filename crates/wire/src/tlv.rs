@@ -200,25 +200,25 @@ pub(crate) fn pad(bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&[0; 3][..missing]);
 }
 
-/// A list of 16-bit types, big-endian as on the wire: Supported Address Types (§3.3.2.1.5) and the missing
-/// parameters of an error cause (§3.3.10.2).
+/// A list of 16-bit numbers, big-endian as on the wire: Supported Address Types (§3.3.2.1.5), the missing
+/// parameters of an error cause (§3.3.10.2), and streams (RFC 6525 §4.1).
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct TypeList<'a> {
+pub struct NumberList<'a> {
     bytes: &'a [u8],
 }
 
-impl<'a> TypeList<'a> {
+impl<'a> NumberList<'a> {
     /// The parameter types of IPv4 and IPv6 addresses.
-    pub const IPV4_AND_IPV6: TypeList<'static> = TypeList { bytes: &[0, 5, 0, 6] };
+    pub const IPV4_AND_IPV6: NumberList<'static> = NumberList { bytes: &[0, 5, 0, 6] };
     /// The parameter type of IPv4 addresses.
-    pub const IPV4: TypeList<'static> = TypeList { bytes: &[0, 5] };
+    pub const IPV4: NumberList<'static> = NumberList { bytes: &[0, 5] };
     /// The parameter type of IPv6 addresses.
-    pub const IPV6: TypeList<'static> = TypeList { bytes: &[0, 6] };
+    pub const IPV6: NumberList<'static> = NumberList { bytes: &[0, 6] };
     /// Only the State Cookie: the parameter that an INIT ACK may lack.
-    pub const STATE_COOKIE: TypeList<'static> = TypeList { bytes: &[0, 7] };
+    pub const STATE_COOKIE: NumberList<'static> = NumberList { bytes: &[0, 7] };
 
     /// Random and HMAC-ALGO: the parameters that a peer without authentication lacks (RFC 4895 §6.1).
-    pub const AUTHENTICATION: TypeList<'static> = TypeList {
+    pub const AUTHENTICATION: NumberList<'static> = NumberList {
         bytes: &[0x80, 2, 0x80, 4],
     };
 
@@ -236,7 +236,7 @@ impl<'a> TypeList<'a> {
         self.bytes
     }
 
-    /// Returns the number of types.
+    /// Returns how many there are.
     #[must_use]
     pub fn len(self) -> usize {
         self.bytes.len() / 2
@@ -248,19 +248,19 @@ impl<'a> TypeList<'a> {
         self.bytes.is_empty()
     }
 
-    /// Returns the types in the order of the wire.
+    /// Returns the numbers in the order of the wire.
     pub fn iter(self) -> impl ExactSizeIterator<Item = u16> + 'a {
         self.bytes.as_chunks().0.iter().map(|pair| u16::from_be_bytes(*pair))
     }
 
-    /// Returns whether `tlv_type` is listed.
+    /// Returns whether `number` is listed.
     #[must_use]
-    pub fn contains(self, tlv_type: u16) -> bool {
-        self.iter().any(|listed| listed == tlv_type)
+    pub fn contains(self, number: u16) -> bool {
+        self.iter().any(|listed| listed == number)
     }
 }
 
-impl fmt::Debug for TypeList<'_> {
+impl fmt::Debug for NumberList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }
@@ -354,8 +354,8 @@ mod tests {
 
     #[test]
     fn type_lists() {
-        assert_eq!(TypeList::IPV4_AND_IPV6.iter().collect::<Vec<_>>(), [5, 6]);
-        assert!(TypeList::IPV6.contains(6) && !TypeList::IPV6.contains(5));
-        assert_eq!(TypeList::from_wire_bytes(&[0, 5, 0]), TypeList::IPV4);
+        assert_eq!(NumberList::IPV4_AND_IPV6.iter().collect::<Vec<_>>(), [5, 6]);
+        assert!(NumberList::IPV6.contains(6) && !NumberList::IPV6.contains(5));
+        assert_eq!(NumberList::from_wire_bytes(&[0, 5, 0]), NumberList::IPV4);
     }
 }

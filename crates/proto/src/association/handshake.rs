@@ -2,7 +2,7 @@
 
 use rand_core::Rng;
 use whimbrel_control::{Span, Time};
-use whimbrel_wire::{CHUNK_HEADER_LEN, Chunk, Init, PacketView, Parameter, Parameters, Tsn, TypeList};
+use whimbrel_wire::{CHUNK_HEADER_LEN, Chunk, Init, NumberList, PacketView, Parameter, Parameters, Tsn};
 
 use super::components::EcnState;
 use super::{Agreement, Association, AuthAgreement, Identity, State};
@@ -556,11 +556,11 @@ impl Association {
 }
 
 // [9260:3.3.2.1.5-1]
-fn supported_types(locals: &[TransportAddr]) -> TypeList<'static> {
+fn supported_types(locals: &[TransportAddr]) -> NumberList<'static> {
     match (locals.iter().any(|a| a.is_ipv4()), locals.iter().any(|a| a.is_ipv6())) {
-        (true, true) => TypeList::IPV4_AND_IPV6,
-        (false, _) => TypeList::IPV6,
-        _ => TypeList::IPV4,
+        (true, true) => NumberList::IPV4_AND_IPV6,
+        (false, _) => NumberList::IPV6,
+        _ => NumberList::IPV4,
     }
 }
 

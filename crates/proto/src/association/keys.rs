@@ -11,7 +11,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use rand_core::Rng;
 use sha1::Sha1;
 use sha2::Sha256;
-use whimbrel_wire::{Auth, Chunk, ChunkType, PacketSink, PacketView, Parameter, Parameters, TypeList, hmac_id};
+use whimbrel_wire::{Auth, Chunk, ChunkType, NumberList, PacketSink, PacketView, Parameter, Parameters, hmac_id};
 
 use crate::config::AssociationConfig;
 use crate::error::Discard;
@@ -358,7 +358,7 @@ fn required_chunks(config: &AssociationConfig) -> Vec<u8> {
 
 fn parameters<'a>(random: &'a [u8; RANDOM_LEN], chunks: &'a [u8]) -> impl Iterator<Item = Parameter<'a>> {
     let chunks = (!chunks.is_empty()).then_some(Parameter::ChunkList(chunks));
-    let algorithms = Parameter::HmacAlgorithms(TypeList::from_wire_bytes(&ALGORITHMS));
+    let algorithms = Parameter::HmacAlgorithms(NumberList::from_wire_bytes(&ALGORITHMS));
     [Some(Parameter::Random(random)), chunks, Some(algorithms)]
         .into_iter()
         .flatten()
@@ -482,11 +482,11 @@ mod tests {
             list.iter().for_each(|parameter| parameter.emit(&mut bytes));
             KeyVector::read(Parameters::from_wire_bytes(&bytes))
         };
-        let sha1 = Parameter::HmacAlgorithms(TypeList::from_wire_bytes(&[0, 1]));
+        let sha1 = Parameter::HmacAlgorithms(NumberList::from_wire_bytes(&[0, 1]));
         let random = Parameter::Random(&[1; 32]);
         // A list without SHA-1 is ignored.
-        let unknown = Parameter::HmacAlgorithms(TypeList::from_wire_bytes(&[0, 2, 0, 9]));
-        let sha256 = Parameter::HmacAlgorithms(TypeList::from_wire_bytes(&[0, 3]));
+        let unknown = Parameter::HmacAlgorithms(NumberList::from_wire_bytes(&[0, 2, 0, 9]));
+        let sha256 = Parameter::HmacAlgorithms(NumberList::from_wire_bytes(&[0, 3]));
         assert_eq!(read(&[sha1]), Ok(None));
         assert_eq!(read(&[random]), Ok(None));
         assert_eq!(read(&[random, unknown]), Ok(None));

@@ -1,6 +1,6 @@
 //! Validation of INIT and INIT ACK (RFC 9260 §3.3.2, §3.3.3, §5.1.1, §5.1.2).
 
-use whimbrel_wire::{Cause, Init, Parameter, Tsn, TypeList, UnknownAction};
+use whimbrel_wire::{Cause, Init, NumberList, Parameter, Tsn, UnknownAction};
 
 use super::cookie::AddressList;
 use crate::TransportAddr;
@@ -138,7 +138,7 @@ impl PeerInit {
         if self.auth.is_none() && config.auth.is_required() {
             // Removing the parameters, on the path or at the peer, must not disable required authentication.
             let mut causes = Vec::new();
-            Cause::MissingMandatoryParameter(TypeList::AUTHENTICATION).emit(&mut causes);
+            Cause::MissingMandatoryParameter(NumberList::AUTHENTICATION).emit(&mut causes);
             return Err(Refusal::Abort(causes));
         }
         Ok(self)
@@ -163,7 +163,7 @@ fn violation(what: &str) -> Vec<u8> {
 /// Returns the error cause for an INIT ACK without a cookie (RFC 9260 §3.3.10.2).
 pub(crate) fn missing_cookie() -> Vec<u8> {
     let mut causes = Vec::new();
-    Cause::MissingMandatoryParameter(TypeList::STATE_COOKIE).emit(&mut causes);
+    Cause::MissingMandatoryParameter(NumberList::STATE_COOKIE).emit(&mut causes);
     causes
 }
 

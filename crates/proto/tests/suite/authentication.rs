@@ -4,7 +4,7 @@ use crate::support::attacker::*;
 use crate::support::{Fate, Host, Net, addr, addrs, init, packet, parameters, port, resealed};
 use whimbrel_control::Span;
 use whimbrel_proto::{AssociationConfig, AuthConfig, CloseReason, Discard, State};
-use whimbrel_wire::{Cause, Causes, Chunk, ChunkType, Parameter, TypeList};
+use whimbrel_wire::{Cause, Causes, Chunk, ChunkType, NumberList, Parameter};
 
 fn with_auth(auth: AuthConfig) -> AssociationConfig {
     AssociationConfig {
@@ -75,7 +75,7 @@ fn a_random_number_has_32_bytes() {
         let random = [1; 31];
         let list = parameters(&[
             Parameter::Random(&random),
-            Parameter::HmacAlgorithms(TypeList::from_wire_bytes(&[0, 1])),
+            Parameter::HmacAlgorithms(NumberList::from_wire_bytes(&[0, 1])),
         ]);
         let bytes = packet(port(Host::A), port(Host::B), 0, &[Chunk::Init(init(7, &list))]);
         let _ = net.deliver(Host::B, &bytes);

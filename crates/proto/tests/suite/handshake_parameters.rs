@@ -3,7 +3,7 @@
 use crate::support::{Fate, Host, Net, addr, addrs, data, endpoint, init, meta, packet, parameters};
 use whimbrel_control::{Rng, Span};
 use whimbrel_proto::{AssociationConfig, CloseReason, Discard, Endpoint, EndpointConfig, Event, PathState, State};
-use whimbrel_wire::{Cause, Causes, Chunk, ChunkType, Data, Parameter, TypeList};
+use whimbrel_wire::{Cause, Causes, Chunk, ChunkType, Data, NumberList, Parameter};
 
 fn config() -> AssociationConfig {
     AssociationConfig::default()
@@ -217,7 +217,7 @@ fn section_5_1_2_unusable_address_families_are_skipped() {
     let mut list = parameters(&[
         Parameter::Ipv4([10, 0, 1, 1].into()),
         Parameter::Ipv6("2001:db8::1".parse().expect("an address")),
-        Parameter::SupportedAddressTypes(TypeList::IPV6),
+        Parameter::SupportedAddressTypes(NumberList::IPV6),
     ]);
     let (result, mut net) = answer_to(&list, |_| ());
     assert_eq!(result, Ok(()), "no error although it lists IPv6 and uses IPv4");
@@ -294,7 +294,10 @@ fn section_3_3_3_invalid_init_acks_end_the_attempt() {
     let Chunk::Abort { causes, .. } = abort.chunks()[0] else {
         panic!("not an ABORT")
     };
-    assert_eq!(first(causes), Cause::MissingMandatoryParameter(TypeList::STATE_COOKIE));
+    assert_eq!(
+        first(causes),
+        Cause::MissingMandatoryParameter(NumberList::STATE_COOKIE)
+    );
     assert!(is_over(&net));
     for net in [
         on_init_ack(&cookie, |init| init.outbound_streams = 0),

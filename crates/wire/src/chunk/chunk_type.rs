@@ -53,6 +53,8 @@ impl ChunkType {
     pub const I_FORWARD_TSN: Self = Self(194);
     /// Gives up data, RFC 3758.
     pub const FORWARD_TSN: Self = Self(192);
+    /// Resets or adds streams, RFC 6525.
+    pub const RE_CONFIG: Self = Self(130);
     /// Departure and arrival times of a packet; not in an RFC.
     pub const TIMESTAMP: Self = Self(190);
 
@@ -83,6 +85,7 @@ impl ChunkType {
             Self::FORWARD_TSN => "FORWARD TSN",
             Self::I_DATA => "I-DATA",
             Self::I_FORWARD_TSN => "I-FORWARD-TSN",
+            Self::RE_CONFIG => "RE-CONFIG",
             Self::TIMESTAMP => "TIMESTAMP",
             _ => return None,
         })

@@ -1,5 +1,5 @@
 //! Chunks: RFC 9260 §3.2 and §3.3; ECNE and CWR from RFC 4960 Appendix A; AUTH from RFC 4895; ASCONF and ASCONF-ACK from
-//! RFC 5061; FORWARD TSN from RFC 3758; TIMESTAMP for Chen et al. 2011; NR-SACK from draft-tuexen-tsvwg-sctp-multipath; NEW GAPS for Ye 2004.
+//! RFC 5061; RE-CONFIG from RFC 6525; FORWARD TSN from RFC 3758; TIMESTAMP for Chen et al. 2011; NR-SACK from draft-tuexen-tsvwg-sctp-multipath; NEW GAPS for Ye 2004.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -51,6 +51,7 @@ use thiserror::Error;
 
 use crate::cause::Causes;
 use crate::number::Tsn;
+use crate::parameter::Parameters;
 use crate::tlv;
 
 /// Length of type, flags and length fields before every chunk's value, in bytes (§3.2).
@@ -162,6 +163,11 @@ pub enum Chunk<'a> {
     AsconfAck(Asconf<'a>),
     /// Gives up data: FORWARD TSN (192), RFC 3758 §3.2, or I-FORWARD-TSN (194), RFC 8260 §2.3.1, depending on its list.
     ForwardTsn(ForwardTsn<'a>),
+    /// Resets or adds streams (130), RFC 6525 §3.1.
+    ReConfig {
+        /// One or two requests or responses.
+        parameters: Parameters<'a>,
+    },
     /// Departure and arrival times of a packet (190).
     Timestamp(Timestamp),
     /// Any other type; see [`ChunkType::action`].
@@ -208,6 +214,9 @@ impl<'a> Chunk<'a> {
             ChunkType::ASCONF_ACK => Asconf::decode(value).map(Self::AsconfAck),
             ChunkType::FORWARD_TSN => ForwardTsn::decode(value).map(Self::ForwardTsn),
             ChunkType::I_FORWARD_TSN => ForwardTsn::decode_interleaved(value).map(Self::ForwardTsn),
+            ChunkType::RE_CONFIG => Some(Self::ReConfig {
+                parameters: Parameters::from_wire_bytes(value),
+            }),
             ChunkType::TIMESTAMP => Timestamp::decode(raw.flags(), value).map(Self::Timestamp),
             _ => Some(Self::Unknown(raw)),
         };
@@ -239,6 +248,7 @@ impl<'a> Chunk<'a> {
             Self::Asconf(_) => ChunkType::ASCONF,
             Self::AsconfAck(_) => ChunkType::ASCONF_ACK,
             Self::ForwardTsn(forward_tsn) => forward_tsn.chunk_type(),
+            Self::ReConfig { .. } => ChunkType::RE_CONFIG,
             Self::Timestamp(_) => ChunkType::TIMESTAMP,
             Self::Unknown(raw) => raw.chunk_type(),
         }
@@ -262,6 +272,7 @@ impl<'a> Chunk<'a> {
                 Self::Auth(auth) => auth.value_len(),
                 Self::Asconf(asconf) | Self::AsconfAck(asconf) => asconf.value_len(),
                 Self::ForwardTsn(forward_tsn) => forward_tsn.value_len(),
+                Self::ReConfig { parameters } => parameter_bytes(*parameters).len(),
                 Self::Timestamp(_) => TIMESTAMP_LEN - CHUNK_HEADER_LEN,
                 Self::Unknown(raw) => raw.value().len(),
             }
@@ -307,10 +318,18 @@ impl<'a> Chunk<'a> {
             Self::Asconf(asconf) => asconf.encode(ChunkType::ASCONF, out),
             Self::AsconfAck(asconf) => asconf.encode(ChunkType::ASCONF_ACK, out),
             Self::ForwardTsn(forward_tsn) => forward_tsn.encode(out),
+            Self::ReConfig { parameters } => {
+                encode_plain(ChunkType::RE_CONFIG, 0, parameter_bytes(*parameters), out);
+            }
             Self::Timestamp(timestamp) => timestamp.encode(out),
             Self::Unknown(raw) => encode_plain(raw.chunk_type(), raw.flags(), raw.value(), out),
         }
     }
+}
+
+/// Returns the complete parameters that fit into a chunk that has nothing else.
+fn parameter_bytes(parameters: Parameters<'_>) -> &[u8] {
+    tlv::whole_within(parameters.wire_bytes(), MAX_CHUNK_VALUE_LEN)
 }
 
 /// Returns type, flags and length of a chunk whose value has `value_len` bytes, at most [`MAX_CHUNK_VALUE_LEN`].

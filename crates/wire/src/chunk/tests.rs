@@ -3,7 +3,7 @@
 use super::*;
 use crate::number::{MessageNumber, Mid, Ssn};
 use crate::parameter::{Parameter, Parameters};
-use crate::{Cause, Checksum, Chunks, CommonHeader, OwnedPacket, PacketSink, PacketView, TypeList};
+use crate::{Cause, Checksum, Chunks, CommonHeader, NumberList, OwnedPacket, PacketSink, PacketView};
 
 const COMMON_HEADER: [u8; 12] = [0x13, 0x89, 0x13, 0x8a, 0xfe, 0xed, 0xf0, 0x0d, 0, 0, 0, 0];
 
@@ -204,7 +204,7 @@ fn init_on_the_wire() {
     assert_eq!(
         parameters,
         [
-            Ok(Parameter::SupportedAddressTypes(TypeList::IPV4)),
+            Ok(Parameter::SupportedAddressTypes(NumberList::IPV4)),
             Ok(Parameter::StateCookie(&[0xcc]))
         ]
     );
@@ -634,13 +634,24 @@ fn small_chunks_on_the_wire() {
     malformed(&[13, 0, 0, 4]);
 }
 
+// RFC 6525 §3.1
+#[test]
+fn a_reconfiguration_on_the_wire() {
+    let parameters = [0, 15, 0, 8, 0, 0, 0, 9];
+    let bytes = [130, 0, 0, 12, 0, 15, 0, 8, 0, 0, 0, 9];
+    let parameters = Parameters::from_wire_bytes(&parameters);
+    both_ways(&bytes, Chunk::ReConfig { parameters });
+    let requests: Vec<_> = parameters.iter().collect();
+    assert_eq!(requests, [Ok(Parameter::TsnReset { request: 9 })]);
+}
+
 // §3.2: the two highest bits of the type select the action for an unknown chunk.
 #[test]
 fn unknown_chunks() {
     for (chunk_type, action) in [
         (0x3f, UnknownAction::Stop),
         (0x41, UnknownAction::StopAndReport),
-        (0x82, UnknownAction::Skip),
+        (0x83, UnknownAction::Skip),
         (0xc8, UnknownAction::SkipAndReport),
     ] {
         let bytes = [chunk_type, 0xff, 0, 6, 8, 9, 0, 0];

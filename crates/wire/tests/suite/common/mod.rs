@@ -4,8 +4,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use whimbrel_wire::{
     Asconf, Auth, ByteSink, Cause, Causes, ChecksumField, Chunk, CommonHeader, Data, DuplicateTsns, ForwardTsn,
-    GapBlocks, HeartbeatInfo, Init, MessageNumber, Mid, NewGaps, NrSack, PacketSink, Parameter, Parameters, Payload,
-    RawCause, RawChunk, RawParameter, Sack, SackLists, SkippedStream, SkippedStreams, Ssn, Timestamp, Tsn, TypeList,
+    GapBlocks, HeartbeatInfo, Init, MessageNumber, Mid, NewGaps, NrSack, NumberList, PacketSink, Parameter, Parameters,
+    Payload, RawCause, RawChunk, RawParameter, Sack, SackLists, SkippedStream, SkippedStreams, Ssn, Timestamp, Tsn,
 };
 
 /// User data that a test owns.
@@ -64,6 +64,9 @@ pub(crate) enum OwnedChunk {
     Asconf {
         ack: bool,
         serial: u32,
+        parameters: Vec<u8>,
+    },
+    ReConfig {
         parameters: Vec<u8>,
     },
     IData {
@@ -165,6 +168,9 @@ impl OwnedChunk {
                 serial,
                 parameters,
             } => asconf_chunk(*ack, *serial, parameters),
+            Self::ReConfig { parameters } => Chunk::ReConfig {
+                parameters: Parameters::from_wire_bytes(parameters),
+            },
             Self::Plain(chunk) => *chunk,
             Self::Unknown(bytes) => Chunk::Unknown(RawChunk::from_bytes(bytes).expect("built as one unknown chunk")),
         }
@@ -280,7 +286,7 @@ pub(crate) fn every_parameter(bytes: &[u8], number: u128, raw: &[u8], mut with: 
         increment_ms: number as u32,
     });
     with(Parameter::HostName(bytes));
-    with(Parameter::SupportedAddressTypes(TypeList::from_wire_bytes(bytes)));
+    with(Parameter::SupportedAddressTypes(NumberList::from_wire_bytes(bytes)));
     with(Parameter::EcnCapable);
     with(Parameter::Timestamps);
     with(Parameter::EciCapable);
@@ -290,7 +296,7 @@ pub(crate) fn every_parameter(bytes: &[u8], number: u128, raw: &[u8], mut with: 
     with(Parameter::HeartbeatInfo(bytes));
     with(Parameter::Random(bytes));
     with(Parameter::ChunkList(bytes));
-    with(Parameter::HmacAlgorithms(TypeList::from_wire_bytes(bytes)));
+    with(Parameter::HmacAlgorithms(NumberList::from_wire_bytes(bytes)));
     with(Parameter::SupportedExtensions(bytes));
     let (correlation, address) = (
         number as u32,
@@ -307,6 +313,31 @@ pub(crate) fn every_parameter(bytes: &[u8], number: u128, raw: &[u8], mut with: 
         correlation,
         causes: Causes::from_wire_bytes(raw),
     });
+    with(Parameter::OutgoingReset {
+        request: correlation,
+        response: (number >> 32) as u32,
+        last_tsn: Tsn((number >> 64) as u32),
+        streams: NumberList::from_wire_bytes(bytes),
+    });
+    with(Parameter::IncomingReset {
+        request: correlation,
+        streams: NumberList::from_wire_bytes(bytes),
+    });
+    with(Parameter::TsnReset { request: correlation });
+    with(Parameter::ReconfigResponse {
+        response: correlation,
+        result: (number >> 32) as u32 % 7,
+        next_tsns: (number & 2 == 0).then_some((Tsn((number >> 64) as u32), Tsn((number >> 96) as u32))),
+    });
+    let count = (number >> 32) as u16;
+    with(Parameter::AddOutgoingStreams {
+        request: correlation,
+        count,
+    });
+    with(Parameter::AddIncomingStreams {
+        request: correlation,
+        count,
+    });
     with(Parameter::Success { correlation });
     with(Parameter::AdaptationLayer {
         indication: correlation,
@@ -319,7 +350,7 @@ pub(crate) fn every_parameter(bytes: &[u8], number: u128, raw: &[u8], mut with: 
 /// Passes every cause of the crate in turn, with content from `bytes`, to `with`.
 pub(crate) fn every_cause(bytes: &[u8], number: u128, raw: &[u8], mut with: impl FnMut(Cause<'_>)) {
     with(Cause::InvalidStreamIdentifier { stream: number as u16 });
-    with(Cause::MissingMandatoryParameter(TypeList::from_wire_bytes(bytes)));
+    with(Cause::MissingMandatoryParameter(NumberList::from_wire_bytes(bytes)));
     with(Cause::StaleCookie {
         staleness_us: number as u32,
     });
@@ -347,7 +378,7 @@ pub(crate) fn every_cause(bytes: &[u8], number: u128, raw: &[u8], mut with: impl
 /// Returns one TLV whose type is neither a known parameter nor a known cause.
 pub(crate) fn unknown_tlv() -> impl Strategy<Value = Vec<u8>> {
     raw_tlv(prop_oneof![
-        14_u16..0xa0,
+        19_u16..0xa0,
         0xa5_u16..0x0105,
         0x0106_u16..0x8000,
         0x8009_u16..0xbe00,
@@ -357,7 +388,7 @@ pub(crate) fn unknown_tlv() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn parameter_list() -> impl Strategy<Value = Vec<u8>> {
-    (vec(any::<u8>(), 0..40), any::<u128>(), unknown_tlv(), any::<u32>()).prop_map(|(bytes, number, raw, mask)| {
+    (vec(any::<u8>(), 0..40), any::<u128>(), unknown_tlv(), any::<u64>()).prop_map(|(bytes, number, raw, mask)| {
         let (mut list, mut bit) = (Vec::new(), 0);
         every_parameter(&bytes, number, &raw, |parameter| {
             if mask >> bit & 1 == 1 {
@@ -434,6 +465,7 @@ pub(crate) fn chunk() -> impl Strategy<Value = OwnedChunk> {
         1 => (any::<(u16, u16)>(), vec(any::<u8>(), 0..70)).prop_map(|(ids, hmac)| OwnedChunk::Auth { ids, hmac }),
         1 => (any::<bool>(), any::<u32>(), parameter_list())
             .prop_map(|(ack, serial, parameters)| OwnedChunk::Asconf { ack, serial, parameters }),
+        1 => parameter_list().prop_map(|parameters| OwnedChunk::ReConfig { parameters }),
         1 => (any::<u32>(), vec(any::<[u8; 4]>(), 0..30))
             .prop_map(|(tsn, skipped)| OwnedChunk::ForwardTsn { tsn, skipped }),
         2 => (any::<(u32, u16, u32, u32)>(), any::<u8>(), payload())
@@ -447,7 +479,7 @@ pub(crate) fn chunk() -> impl Strategy<Value = OwnedChunk> {
             OwnedChunk::IForwardTsn { tsn, list }
         }),
         3 => plain().prop_map(OwnedChunk::Plain),
-        1 => (prop_oneof![17_u8..64, 65_u8..128, 129_u8..189, 191_u8..192, 195_u8..], any::<u8>(), vec(any::<u8>(), 0..60)).prop_map(|(chunk_type, flags, value)| {
+        1 => (prop_oneof![17_u8..64, 65_u8..128, 129_u8..130, 131_u8..189, 191_u8..192, 195_u8..], any::<u8>(), vec(any::<u8>(), 0..60)).prop_map(|(chunk_type, flags, value)| {
             let mut bytes = vec![chunk_type, flags, 0, 4 + value.len() as u8];
             bytes.extend(value);
             OwnedChunk::Unknown(bytes)
