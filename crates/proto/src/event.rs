@@ -2,7 +2,7 @@
 
 use whimbrel_control::Span;
 
-use crate::{Message, PathId, PathState, TransportAddr};
+use crate::{Message, PathId, PathState, StreamChange, TransportAddr};
 
 /// A notification (RFC 9260 §11.2).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -88,6 +88,16 @@ pub enum Event {
     /// RESTART: the peer lost its state and restarted with the same addresses, and the association continues. Messages that were not
     /// acknowledged have been reported as [`Event::SendFailed`].
     Restarted,
+    /// Streams have been reset or added, as this end or the peer has requested (RFC 6525). What is read after inbound streams were reset was
+    /// sent after it, and what was sent before has been read.
+    StreamsChanged(StreamChange),
+    /// The peer refused a change of streams. Messages that waited for a reset are sent with the next numbers.
+    StreamChangeRefused {
+        /// The change that was requested.
+        change: StreamChange,
+        /// The result code (RFC 6525 §4.4).
+        result: u32,
+    },
     /// COMMUNICATION ERROR: the peer reported an error, with the code of its first cause (RFC 9260 §3.3.10).
     RemoteError {
         /// Cause code.

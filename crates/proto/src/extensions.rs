@@ -32,6 +32,9 @@ impl Extensions {
     /// Messages in I-DATA chunks can be given up, with I-FORWARD-TSN (RFC 8260 §2.3.1).
     pub(crate) const I_FORWARD_TSN: Extensions = Extensions(0x200);
 
+    /// Streams can be reset and added (RFC 6525).
+    pub(crate) const STREAM_CHANGES: Extensions = Extensions(0x400);
+
     /// Returns the extensions that an end with these settings would use.
     pub(crate) fn wanted(config: &Resolved) -> Extensions {
         let mut wanted = Extensions::default();
@@ -43,6 +46,7 @@ impl Extensions {
         wanted.add(config.parts.reporting.nr_sack, Extensions::NR_SACK);
         wanted.add(config.parts.reporting.new_gaps_only, Extensions::NEW_GAPS);
         wanted.add(config.partial_reliability, Extensions::PARTIAL_RELIABILITY);
+        wanted.add(config.stream_changes, Extensions::STREAM_CHANGES);
         wanted.add(config.interleaving, Extensions::INTERLEAVING);
         let gives_up_interleaved = config.interleaving && config.partial_reliability;
         wanted.add(gives_up_interleaved, Extensions::I_FORWARD_TSN);
@@ -95,6 +99,8 @@ impl Extensions {
             let dynamic = listed(ChunkType::ASCONF) && listed(ChunkType::ASCONF_ACK);
             self.add(dynamic, Extensions::DYNAMIC_ADDRESSES);
             self.add(listed(ChunkType::FORWARD_TSN), Extensions::PARTIAL_RELIABILITY);
+            // RFC 6525 §5.1.1
+            self.add(listed(ChunkType::RE_CONFIG), Extensions::STREAM_CHANGES);
             // RFC 8260 §2.2.1
             self.add(listed(ChunkType::I_DATA), Extensions::INTERLEAVING);
             self.add(listed(ChunkType::I_FORWARD_TSN), Extensions::I_FORWARD_TSN);
@@ -131,6 +137,9 @@ impl Extensions {
         }
         if self.has(Extensions::PARTIAL_RELIABILITY) {
             types.push(ChunkType::FORWARD_TSN.0);
+        }
+        if self.has(Extensions::STREAM_CHANGES) {
+            types.push(ChunkType::RE_CONFIG.0);
         }
         if self.has(Extensions::INTERLEAVING) {
             types.push(ChunkType::I_DATA.0);

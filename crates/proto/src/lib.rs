@@ -23,6 +23,7 @@ mod message;
 mod packet;
 mod receive;
 mod send;
+mod streams;
 mod trace;
 
 pub use address::{Ecn, PacketMeta, Transmit, TransportAddr};
@@ -38,4 +39,5 @@ pub use ids::{AssocId, PathId};
 pub use message::{Message, MessagePayload, Received, Reliability};
 pub use receive::ReceiverStats;
 pub use send::path::{JudgedLosses, PathInfo, PathQuality, PathState, RecoveryMode};
+pub use streams::{StreamChange, StreamChangeError, StreamList};
 pub use trace::{LossRule, TimerKind, TraceEvent, TraceKinds, TraceRecord};

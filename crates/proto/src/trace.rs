@@ -76,6 +76,8 @@ pub enum TimerKind {
     T2Shutdown,
     /// T4-rto: waiting for an ASCONF-ACK (RFC 5061).
     T4Asconf,
+    /// Re-configuration timer: waiting for the response to a RE-CONFIG (RFC 6525 §5.1.1).
+    Reconfig,
     /// T5-shutdown-guard: bounds the whole shutdown.
     T5ShutdownGuard,
     /// T3-rtx of a path: waiting for acknowledgement of data.

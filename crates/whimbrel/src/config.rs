@@ -115,6 +115,7 @@ impl Default for StackConfig {
                 hb_alignment: Self::HB_ALIGNMENT,
                 black_hole_detection: true,
                 partial_reliability: true,
+                stream_changes: true,
                 ..AssociationConfig::default()
             },
             backlog: 1024,

@@ -171,6 +171,8 @@ impl Association {
                 seen.has_data = true;
                 self.on_forward_tsn(&forward)
             }
+            // Its type asks to skip it if it is not supported.
+            Ok(Chunk::ReConfig { .. }) if self.agreed.reconfig.is_none() => Ok(()),
             Ok(Chunk::Data(data)) => {
                 seen.has_data = true;
                 self.on_data(ctx, &data, from)
@@ -245,6 +247,7 @@ impl Association {
                 });
                 Err(Discard::OutOfTheBlue)
             }
+            Chunk::ReConfig { parameters } => self.on_reconfig(ctx, from, *parameters),
             Chunk::Asconf(asconf) => self.on_asconf(ctx, meta, asconf),
             Chunk::AsconfAck(ack) => self.on_asconf_ack(ctx, from, ack),
             Chunk::ShutdownAck => self.on_shutdown_ack(ctx, from),

@@ -10,6 +10,7 @@ use super::eci::EciState;
 use super::keys::{AuthState, OwnRandom};
 use super::pings::Pings;
 use super::ranges::Reports;
+use super::reconfig::Reconfig;
 use super::stamping::Stamping;
 use super::stats::Counters;
 use crate::event::Event;
@@ -76,6 +77,8 @@ pub(super) struct Agreed {
     pub(super) auth: Option<Box<AuthState>>,
     /// Present only if dynamic addresses were negotiated.
     pub(super) asconf: Option<Box<AsconfState>>,
+    /// Present only if changes of streams were negotiated.
+    pub(super) reconfig: Option<Box<Reconfig>>,
     /// Present only if another SACK format was negotiated.
     pub(super) reports: Option<Box<Reports>>,
 }

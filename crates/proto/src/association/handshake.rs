@@ -162,6 +162,7 @@ impl Association {
         self.agree_on_auth(agreement.auth.as_ref(), agreement.extensions);
         let (local_tsn, peer_tsn) = (agreement.local_initial_tsn.0, agreement.peer_initial_tsn.0);
         self.agree_on_asconf(agreement.extensions, local_tsn, peer_tsn);
+        self.agree_on_stream_changes(agreement.extensions, local_tsn, peer_tsn);
         self.sending
             .agree(self.data_features(agreement.ecn), agreement.peer_rwnd);
         self.receiving.receiver = Some(self.new_receiver(scratch, agreement.peer_initial_tsn));

@@ -29,6 +29,11 @@ impl Association {
                 .as_ref()
                 .map_or(0, |random| size_of_val(&**random))
             + self.agreed.asconf.as_ref().map_or(0, |asconf| asconf.heap_bytes())
+            + self
+                .agreed
+                .reconfig
+                .as_ref()
+                .map_or(0, |reconfig| reconfig.heap_bytes())
             + size_of::<Counters>()
     }
 

@@ -17,6 +17,7 @@ mod pings;
 mod port_change;
 mod port_changes;
 mod ranges;
+mod reconfig;
 mod reports;
 mod sack;
 mod shutdown;

@@ -69,7 +69,10 @@ impl Association {
             .port_changes
             .as_ref()
             .map_or(NEVER, |changes| changes.next_timeout());
-        self.timers.next().min(sack).min(ports).min(self.sending.next_timeout())
+        let reconfig = self.agreed.reconfig.as_ref();
+        let reconfig = reconfig.map_or(NEVER, |reconfig| reconfig.next_timeout());
+        let own = self.timers.next().min(sack).min(ports).min(reconfig);
+        own.min(self.sending.next_timeout())
     }
 
     /// Handles every timer that has expired.
@@ -96,6 +99,10 @@ impl Association {
         }
         if self.timers.t4 <= ctx.now {
             self.on_t4(ctx);
+        }
+        let reconfig = self.agreed.reconfig.as_ref();
+        if reconfig.is_some_and(|reconfig| reconfig.next_timeout() <= ctx.now) {
+            self.on_reconfig_timer(ctx);
         }
         if self.timers.t5_shutdown_guard <= ctx.now {
             self.on_shutdown_guard(ctx);

@@ -36,6 +36,7 @@ impl Association {
             // What waited may have been the last data. Nothing is outstanding then, so no SACK would go on with a shutdown.
             self.advance_shutdown(ctx);
         }
+        self.advance_reconfig(ctx);
         let control = self.sending.next_control();
         let is_init = matches!(control, Some((_, Outgoing::Init { .. })));
         let control_path = control.map(|&(path, _)| path);
@@ -191,6 +192,7 @@ impl Association {
                         packet.push(&Chunk::Shutdown { cumulative_tsn_ack });
                     }
                 }
+                Outgoing::Reconfig { answer, has_request } => self.push_reconfig(packet, &answer, has_request),
                 Outgoing::ShutdownAck => packet.push(&Chunk::ShutdownAck),
                 Outgoing::ForwardTsn => self.push_forward_tsn(ctx, packet),
                 Outgoing::Ecne { lowest_tsn } => self.push_ecne(ctx, packet, lowest_tsn),
@@ -235,6 +237,10 @@ impl Association {
             Outgoing::AsconfAck { answer, .. } => padded(8 + answer.len()) + self.signed_len(),
             // With one stream. It has as many as there is room for.
             Outgoing::ForwardTsn => FORWARD_TSN_HEADER_LEN + SkippedStreams::entry_len(self.agreed.interleaves),
+            Outgoing::Reconfig { answer, has_request } => {
+                let request = if *has_request { self.request_len() } else { 0 };
+                padded(4 + answer.len() + request)
+            }
             Outgoing::Shutdown | Outgoing::Ecne { .. } | Outgoing::Cwr { .. } => 8,
         }
     }

@@ -124,6 +124,15 @@ pub struct AssociationConfig {
         schemars(extend("default" = false))
     )]
     pub partial_reliability: bool,
+    /// Whether streams may be reset and added (RFC 6525), if both ends offer it. The peer may then reset the streams on which it sends, ask this
+    /// end to reset those on which this end sends, add streams up to `max_inbound_streams`, and ask for more up to `outbound_streams`. Over sockets it
+    /// is on by default.
+    #[cfg_attr(
+        feature = "config",
+        serde(skip_serializing_if = "is_false"),
+        schemars(extend("default" = false))
+    )]
+    pub stream_changes: bool,
     /// Whether the association offers to send user messages in I-DATA chunks (RFC 8260): fragments of messages of different streams can then
     /// be sent in turn. With a `scheduler` other than `first-come`, a long message then does not delay those of other streams. If both ends offer
     /// it, it is used. Parts of messages of different streams can then be read in turn. A chunk has four bytes less of user data: with an MTU of
@@ -277,6 +286,7 @@ impl Default for AssociationConfig {
             hb_alignment: Span::ZERO,
             black_hole_detection: false,
             partial_reliability: false,
+            stream_changes: false,
             interleaving: false,
             scheduler: Scheduler::default(),
             hb_max_burst: 1,

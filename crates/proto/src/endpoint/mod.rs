@@ -40,6 +40,7 @@ use crate::error::{AddressError, ConfigError, ConnectError, Discard, SendError};
 use crate::event::Event;
 use crate::message::{Message, Received};
 use crate::send::{candidates, extra_pairs};
+use crate::streams::{StreamChange, StreamChangeError};
 use crate::trace::{Trace, TraceEvent, TraceKinds, TraceRecord};
 use crate::{AssocId, PathId};
 
@@ -437,7 +438,7 @@ impl Endpoint {
         let index = self.table.index(id)?;
         let association = self.table.at_mut(index)?;
         let received = association.recv(part);
-        let update_is_due = association.window_update_due(now);
+        let update_is_due = association.window_update_due(now) || association.reset_is_due();
         self.table.note_receive_memory(index);
         if update_is_due {
             self.mark_ready(index);
@@ -477,6 +478,18 @@ impl Endpoint {
             }
             exists
         })
+    }
+
+    /// Requests a change of streams: resets them, so that the numbers of their messages start at 0 again, or adds some (RFC 6525). One request
+    /// after the other is sent to the peer. [`Event::StreamsChanged`] or [`Event::StreamChangeRefused`] follows, unless the peer restarts: all
+    /// numbers start at 0 then. When outbound streams are reset, messages sent before are delivered before, and later ones wait for the peer's
+    /// response; the peer performs it once its user has read everything that was sent before.
+    ///
+    /// # Errors
+    /// Returns an error if the change cannot be requested.
+    pub fn change_streams(&mut self, now: Time, id: AssocId, change: StreamChange) -> Result<(), StreamChangeError> {
+        self.with(id, now, |association, ctx| association.change_streams(ctx, change))
+            .unwrap_or(Err(StreamChangeError::NotEstablished))
     }
 
     /// Sets the node before the last one on the route to a path's address, or `None` if it is unknown. A driver with

@@ -9,6 +9,7 @@ use whimbrel_wire::{Data, MessageNumber, Tsn};
 
 use super::components::Neighbour;
 use super::store::Store;
+use crate::streams::StreamList;
 
 /// Numbers this far ahead, or further, are before.
 const HALF: u32 = 1 << 31;
@@ -280,6 +281,11 @@ impl Assemblies {
     pub(super) fn first_unordered(&self, stream: u16, last: u32) -> u32 {
         let known = self.skipped.get(&stream);
         known.map_or_else(|| last.wrapping_sub(HALF - 1), |known| known.wrapping_add(1))
+    }
+
+    /// Streams have been reset: their unordered messages start at 0 again.
+    pub(super) fn reset(&mut self, streams: &StreamList) {
+        self.skipped.retain(|&stream, _| !streams.contains(stream));
     }
 
     /// Returns whether the sender has given up an unordered message.

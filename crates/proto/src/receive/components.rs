@@ -8,6 +8,7 @@ use whimbrel_wire::{Data, Tsn};
 use super::gap_cache::GapCache;
 use super::store::{NONE, has_ssn};
 use crate::config::NEVER;
+use crate::streams::StreamList;
 
 /// What follows the chunk at the cumulative TSN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,6 +95,20 @@ impl Partials {
 
     pub(super) fn len(&self) -> usize {
         self.0.as_ref().map_or(0, |list| list.partials.len())
+    }
+
+    /// Returns whether there is one on these streams.
+    pub(super) fn has_any(&self, streams: &StreamList) -> bool {
+        let Some(list) = &self.0 else { return false };
+        let is_there = |&stream: &u16| {
+            [false, true]
+                .iter()
+                .any(|&order| list.partials.contains_key(&(stream, order)))
+        };
+        match streams {
+            StreamList::All => !list.partials.is_empty(),
+            StreamList::Some(streams) => streams.iter().any(is_there),
+        }
     }
 
     pub(super) fn get(&self, stream: u16, unordered: bool) -> Option<&Partial> {

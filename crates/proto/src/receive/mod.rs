@@ -15,6 +15,7 @@ mod components;
 mod gap_cache;
 mod new_gaps;
 mod reassembly;
+mod reset;
 mod skip;
 mod store;
 mod streams;
@@ -30,6 +31,7 @@ use whimbrel_wire::{Data, Tsn};
 use assembly::{Assemblies, Key};
 use components::{Neighbour, Partials, ReadyList, SackState, Tail, Window};
 use new_gaps::NewGapsState;
+use reset::WaitingReset;
 use store::Store;
 use streams::{Streams, ahead, is_before};
 use tsn_map::{Slot, TsnMap};
@@ -199,6 +201,8 @@ pub(crate) struct Receiver {
     sack: SackState,
     /// Present only if SACKs report only new changes.
     new_gaps: Option<Box<NewGapsState>>,
+    /// Present only while streams are about to be reset.
+    waiting_reset: Option<Box<WaitingReset>>,
     stats: ReceiverStats,
 }
 
@@ -220,6 +224,7 @@ impl Receiver {
             window: Window::new(config.recv_buffer, cumulative),
             sack: SackState::new(),
             new_gaps: config.new_gaps_only.then(Box::default),
+            waiting_reset: None,
             stats: ReceiverStats::default(),
             config,
         }
@@ -251,6 +256,10 @@ impl Receiver {
             self.stats.out_of_window += 1;
             self.sack.packet.dropped = true;
             return DataOutcome::OutOfWindow;
+        }
+        if self.comes_after_reset(data) {
+            self.sack.packet.dropped = true;
+            return DataOutcome::NoBuffer;
         }
         if let Some(key) = Key::of(data) {
             return self.on_i_data(data, key);

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use whimbrel_wire::MessageNumber;
 
+use crate::streams::StreamList;
+
 const PAGE: usize = 16;
 const NO_QUEUE: u32 = u32::MAX;
 
@@ -139,6 +141,44 @@ impl Streams {
         let parked = self.queues[queue as usize].pop_front()?;
         self.release_if_empty(stream, queue);
         Some(parked.head)
+    }
+
+    /// Takes all parked messages of these streams, in the order of their numbers on each stream.
+    pub(super) fn take_parked(&mut self, streams: &StreamList) -> Vec<u32> {
+        let mut heads = Vec::new();
+        for stream in self.used(streams) {
+            let queue = self.get_mut(stream).queue;
+            if queue != NO_QUEUE {
+                heads.extend(self.queues[queue as usize].drain(..).map(|parked| parked.head));
+                self.release_if_empty(stream, queue);
+            }
+        }
+        heads
+    }
+
+    /// These streams begin with message 0 again. No message of them is parked.
+    pub(super) fn reset(&mut self, streams: &StreamList) {
+        for stream in self.used(streams) {
+            self.get_mut(stream).expected = 0;
+        }
+    }
+
+    /// Returns those of the streams that have an entry.
+    fn used(&self, streams: &StreamList) -> Vec<u16> {
+        let is_used = |page: usize| self.pages.get(page).is_some_and(Option::is_some);
+        match streams {
+            StreamList::All => {
+                let pages = (0..self.pages.len()).filter(|&page| is_used(page));
+                pages
+                    .flat_map(|page| page * PAGE..(page + 1) * PAGE)
+                    .map(|stream| stream as u16)
+                    .collect()
+            }
+            StreamList::Some(streams) => {
+                let used = streams.iter().filter(|&&stream| is_used(usize::from(stream) / PAGE));
+                used.copied().collect()
+            }
+        }
     }
 
     /// Removes a parked message because a part of it is dropped.

@@ -116,7 +116,7 @@ impl Sending {
             (self.wants_space, self.wants_room_for_short) = (false, false);
             self.progress.has_space = true;
         }
-        if self.wants_idle && self.queue.is_empty() && self.outstanding.is_empty() {
+        if self.wants_idle && self.is_idle() {
             self.wants_idle = false;
             self.progress.is_idle = true;
         }

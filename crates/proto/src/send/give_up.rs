@@ -152,7 +152,7 @@ impl Sending {
 
     /// Returns whether the peer has not acknowledged yet that data was given up.
     pub(in crate::send) fn forward_waits(&mut self) -> bool {
-        self.outstanding.has_limits() && self.outstanding.forward_to() > self.outstanding.base()
+        self.outstanding.has_limits() && self.forward_to() > self.outstanding.base()
     }
 
     fn last_forward(&self) -> Option<&Forward> {
@@ -165,7 +165,7 @@ impl Sending {
         if !self.forward_waits() {
             return;
         }
-        let to = self.outstanding.forward_to();
+        let to = self.forward_to();
         let path = &self.paths[self.choice.sending()];
         let round = path.rtt.srtt().unwrap_or(path.rtt.rto());
         let base = self.outstanding.base();
@@ -187,7 +187,7 @@ impl Sending {
         if !self.forward_waits() {
             return None;
         }
-        let to = self.outstanding.forward_to();
+        let to = self.forward_to();
         let room = room.saturating_sub(FORWARD_TSN_HEADER_LEN);
         let tsn = self.outstanding.write_forward(to, room, list);
         let base = self.outstanding.base();

@@ -23,6 +23,7 @@ mod progress;
 mod queue;
 mod rate;
 mod recovery;
+mod reset;
 mod ring;
 mod sack_recorder;
 mod session;
@@ -235,7 +236,7 @@ impl Sending {
 
     /// Returns the bytes of messages waiting to be sent.
     pub(crate) fn queued(&self) -> usize {
-        self.queue.bytes()
+        self.queue.held().bytes
     }
 
     /// Returns the bytes of messages waiting to be sent or acknowledged, which occupy the send buffer.
@@ -300,7 +301,7 @@ impl Sending {
     /// Returns whether no data waits and all is acknowledged.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.outstanding.is_empty()
+        self.queue.is_empty() && self.outstanding.is_empty() && !self.queue.keeps_back()
     }
 
     /// Returns the queue of control chunks, for those that other parts send.

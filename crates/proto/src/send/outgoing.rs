@@ -43,6 +43,11 @@ pub(crate) enum Outgoing {
         serial: u32,
         answer: Box<[u8]>,
     },
+    /// Responses to changes of streams, and the outstanding request (RFC 6525).
+    Reconfig {
+        answer: Box<[u8]>,
+        has_request: bool,
+    },
     Shutdown,
     ShutdownAck,
 }
@@ -61,6 +66,9 @@ impl OutgoingQueue {
     pub(crate) fn push(&mut self, path: PathId, chunk: Outgoing) {
         // Chunks that are not replies are bounded by local timers. Each is queued only once.
         let is_answer = matches!(
+            &chunk,
+            Outgoing::Reconfig { answer, .. } if !answer.is_empty()
+        ) || matches!(
             chunk,
             Outgoing::HeartbeatAck(_)
                 | Outgoing::Error(_)
@@ -147,6 +155,13 @@ impl OutgoingQueue {
     /// Removes a queued ASCONF, because it was answered or is sent on another path.
     pub(crate) fn drop_asconf(&mut self) {
         self.waiting.retain(|(_, chunk)| *chunk != Outgoing::Asconf);
+    }
+
+    /// Removes a queued request of RE-CONFIG, because it was answered or is sent on another path.
+    pub(crate) fn drop_request(&mut self) {
+        let is_request =
+            |chunk: &Outgoing| matches!(chunk, Outgoing::Reconfig { answer, has_request: true } if answer.is_empty());
+        self.waiting.retain(|(_, chunk)| !is_request(chunk));
     }
 
     pub(crate) fn clear(&mut self) {

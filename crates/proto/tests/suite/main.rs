@@ -43,6 +43,7 @@ mod roaming;
 mod several_paths;
 mod shutdown;
 mod states;
+mod stream_changes;
 mod support;
 mod timers;
 mod torture;

@@ -13,7 +13,7 @@ use whimbrel_control::{Rng, Span};
 use whimbrel_proto::{AssociationConfig, Message, MessagePayload, Reliability, Scheduler, State};
 
 /// Returns the seeds of a test.
-fn seeds(usual: u64) -> Range<u64> {
+pub(crate) fn seeds(usual: u64) -> Range<u64> {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     match number("WHIMBREL_SEED") {
         Some(seed) => seed..seed + 1,
@@ -99,7 +99,7 @@ fn limited_message(rng: &mut Rng, number: u32) -> Message {
 }
 
 /// Loses, delays and duplicates packets.
-fn disturb(net: &mut Net, seed: u64, loss: f64) {
+pub(crate) fn disturb(net: &mut Net, seed: u64, loss: f64) {
     let mut fates = Rng::stream(seed, "fates");
     net.filter = Box::new(move |_| match fates.unit() {
         chance if chance < loss => Fate::Drop,

@@ -28,6 +28,9 @@ pub(crate) struct Args {
     /// Only list the requirements that have neither a fault nor a reason for having none
     #[arg(long)]
     missing: bool,
+    /// Only faults in files whose path contains this
+    #[arg(long)]
+    file: Option<String>,
     /// Only faults of this requirement, such as 9.2-6; `none`: those of no requirement
     requirement: Option<String>,
 }
@@ -48,6 +51,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     if let Some(id) = &args.requirement {
         let of_none = |fault: &Fault| id == "none" && fault.requirements.is_empty();
         faults.retain(|(_, fault)| fault.requirements.contains(id) || of_none(fault));
+    }
+    if let Some(part) = &args.file {
+        faults.retain(|(_, fault)| fault.file.contains(part));
     }
     let mut survivors = Vec::new();
     let total = faults.len();

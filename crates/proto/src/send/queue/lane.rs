@@ -10,6 +10,7 @@ use super::limit::Limit;
 use super::numbers::Numbers;
 use super::run::{Kind, Run};
 use crate::message::{Message, MessagePayload};
+use crate::streams::StreamList;
 
 /// Contents of the messages that have one, in the same order.
 #[derive(Debug, Default)]
@@ -255,6 +256,12 @@ impl Lane {
             }
         }
         held
+    }
+
+    /// Returns the number of messages of these streams.
+    pub(super) fn count(&self, streams: &StreamList) -> usize {
+        let runs = self.waiting.iter().filter(|run| streams.contains(run.kind.stream));
+        runs.map(|run| run.count as usize).sum()
     }
 
     /// Removes all messages, as the association restarted or ended. Calls `each` with each message, and whether a part

@@ -10,6 +10,7 @@ use super::numbers::Numbers;
 use super::schedule::{Place, Schedule};
 use crate::config::Scheduler;
 use crate::message::Message;
+use crate::streams::StreamList;
 
 /// The lanes.
 #[derive(Debug)]
@@ -96,6 +97,14 @@ impl Lanes {
             Lanes::Many(many) => many.lanes.get(&stream),
         };
         lane.filter(|lane| lane.is_begun() && lane.next_stream() == Some(stream))
+    }
+
+    /// Returns the number of messages of these streams.
+    pub(super) fn count(&self, streams: &StreamList) -> usize {
+        match self {
+            Lanes::One(lane) => lane.count(streams),
+            Lanes::Many(many) => many.lanes.values().map(|lane| lane.count(streams)).sum(),
+        }
     }
 
     #[inline]

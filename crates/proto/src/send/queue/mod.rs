@@ -8,9 +8,11 @@
 //! | `numbers.rs` | stream sequence numbers and message identifiers |
 //! | `limit.rs` | when a message is given up |
 //! | `fragment.rs` | what is cut from a message for a chunk |
+//! | `kept.rs` | messages of streams that are about to be reset |
 
 mod buffered;
 mod fragment;
+mod kept;
 mod lane;
 mod lanes;
 mod limit;
@@ -20,12 +22,14 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
-use whimbrel_control::Time;
+use whimbrel_control::{Seq, Time};
 
 use crate::config::Scheduler;
 use crate::message::Message;
+use crate::streams::StreamList;
 pub(crate) use buffered::Buffered;
 pub(crate) use fragment::Fragment;
+use kept::KeptBack;
 use lanes::Lanes;
 pub(crate) use limit::Limit;
 use numbers::Numbers;
@@ -37,8 +41,10 @@ use numbers::Numbers;
 pub(crate) struct SendQueue {
     lanes: Lanes,
     numbers: Numbers,
-    /// The messages, without what was taken.
+    /// The messages in the lanes, without what was taken.
     held: Buffered,
+    /// Present only while streams are about to be reset.
+    kept: Option<Box<KeptBack>>,
     /// A message of more bytes is long.
     long: u32,
     /// Some messages in the queue may be given up.
@@ -52,6 +58,7 @@ impl SendQueue {
             lanes: Lanes::new(scheduler),
             numbers: Numbers::new(false),
             held: Buffered::default(),
+            kept: None,
             long,
             has_limits: false,
         }
@@ -82,19 +89,76 @@ impl SendQueue {
         self.lanes.limit_chunks(usize::from(max));
     }
 
-    /// Returns whether no message waits.
+    /// Returns whether no message waits to be sent. Others may be kept back.
     pub(crate) fn is_empty(&self) -> bool {
         self.held.count == 0
     }
 
-    /// Returns the bytes of user data waiting.
+    /// Returns whether messages are kept back.
+    pub(crate) fn keeps_back(&self) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.held().count > 0)
+    }
+
+    /// Returns the bytes of user data waiting to be sent.
     pub(crate) fn bytes(&self) -> usize {
         self.held.bytes
     }
 
-    /// Returns the messages waiting, without what was taken.
+    /// Returns all messages, without what was taken.
     pub(crate) fn held(&self) -> Buffered {
-        self.held
+        match &self.kept {
+            None => self.held,
+            Some(kept) => self.held + kept.held(),
+        }
+    }
+
+    /// Keeps back further messages of these streams, which are about to be reset (RFC 6525 §5.1.2 A1).
+    pub(crate) fn keep_back(&mut self, streams: StreamList) {
+        let before = self.lanes.count(&streams);
+        self.kept.get_or_insert_default().add(streams, before);
+    }
+
+    /// Returns whether one of these streams is about to be reset.
+    pub(crate) fn is_kept_back(&self, streams: &StreamList) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.overlaps(streams))
+    }
+
+    /// Returns whether all messages of these streams that are not kept back have been taken.
+    pub(crate) fn are_drained(&self, streams: &StreamList) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.are_drained(streams))
+    }
+
+    /// The request to reset these streams is sent. `first_after`: the position of the next TSN.
+    pub(crate) fn on_reset_requested(&mut self, streams: &StreamList, first_after: Seq) {
+        if let Some(kept) = &mut self.kept {
+            kept.on_requested(streams, first_after);
+        }
+    }
+
+    /// Returns the position behind the last TSN that the outstanding request to reset streams names.
+    pub(crate) fn first_after_reset(&self) -> Option<Seq> {
+        self.kept.as_ref()?.first_after()
+    }
+
+    /// Ends the reset of these streams. If it `is_done`, their numbers start at 0 again. The messages that were kept back are queued.
+    pub(crate) fn end_reset(&mut self, streams: &StreamList, is_done: bool) {
+        let Some(kept) = &mut self.kept else { return };
+        let later = kept.take(streams);
+        if kept.is_empty() {
+            self.kept = None;
+        }
+        if is_done {
+            self.numbers.reset(streams);
+        }
+        for (message, limit, held) in later {
+            self.held += held;
+            self.lanes.push(message, limit, held.long > 0);
+        }
+    }
+
+    /// Returns whether all messages of these streams have the numbers that they had at first.
+    pub(crate) fn are_fresh(&self, streams: &StreamList) -> bool {
+        self.numbers.are_fresh(streams)
     }
 
     #[inline]
@@ -102,7 +166,15 @@ impl SendQueue {
         let limit = Limit::of(message.reliability, now);
         self.has_limits |= limit != Limit::Never;
         let is_long = self.is_long(&message);
-        self.held += Buffered::one(message.len(), is_long);
+        let held = Buffered::one(message.len(), is_long);
+        let message = match &mut self.kept {
+            None => message,
+            Some(kept) => match kept.keep(message, limit, held) {
+                None => return,
+                Some(message) => message,
+            },
+        };
+        self.held += held;
         self.lanes.push(message, limit, is_long);
     }
 
@@ -146,7 +218,8 @@ impl SendQueue {
         let (left, is_long) = (lane.next_len()?, lane.next_is_long());
         let is_last = len >= left;
         if is_last {
-            self.on_gone(Buffered::one(left, is_long));
+            let stream = lane.next_stream()?;
+            self.on_gone(stream, Buffered::one(left, is_long));
         } else {
             self.held -= Buffered::of(len, is_long);
         }
@@ -165,9 +238,12 @@ impl SendQueue {
     }
 
     #[inline]
-    fn on_gone(&mut self, last: Buffered) {
+    fn on_gone(&mut self, stream: u16, last: Buffered) {
         self.held -= last;
-        self.has_limits &= self.held.count > 0;
+        self.has_limits &= self.held.count > 0 || self.kept.is_some();
+        if let Some(kept) = &mut self.kept {
+            kept.on_gone(stream);
+        }
     }
 
     /// Returns whether a message may be given up.
@@ -180,7 +256,7 @@ impl SendQueue {
     pub(crate) fn drop_next(&mut self) -> Option<(Message, Option<Fragment>)> {
         let rest = self.lanes.next()?.next_rest()?;
         let dropped = self.lanes.drop_next(&mut self.numbers)?;
-        self.on_gone(rest);
+        self.on_gone(dropped.0.stream, rest);
         Some(dropped)
     }
 
@@ -194,7 +270,7 @@ impl SendQueue {
     pub(crate) fn drop_rest(&mut self, stream: u16) -> Option<Fragment> {
         let rest = self.lanes.begun(stream)?.next_rest()?;
         let last = self.lanes.drop_rest(stream, &mut self.numbers)?;
-        self.on_gone(rest);
+        self.on_gone(stream, rest);
         Some(last)
     }
 
@@ -203,6 +279,9 @@ impl SendQueue {
     pub(crate) fn drop_for(&mut self, limit: Limit, least: u16) -> Option<Message> {
         let message = self.lanes.drop_for(limit, least)?;
         self.held -= Buffered::one(message.len(), self.is_long(&message));
+        if let Some(kept) = &mut self.kept {
+            kept.on_gone(message.stream);
+        }
         Some(message)
     }
 
@@ -213,15 +292,18 @@ impl SendQueue {
 
     /// Removes all messages, as the association restarted or ended. Calls `each` with each message, and whether a part
     /// of it was sent. Numbers start at 0 again; the values of streams and interleaving remain.
-    pub(crate) fn clear(&mut self, each: impl FnMut(&Message, bool)) {
-        self.lanes.clear(each);
+    pub(crate) fn clear(&mut self, mut each: impl FnMut(&Message, bool)) {
+        self.lanes.clear(&mut each);
+        if let Some(mut kept) = self.kept.take() {
+            kept.clear().for_each(|message| each(&message, false));
+        }
         self.numbers.clear();
         self.held = Buffered::default();
         self.has_limits = false;
     }
 
     /// Drops the messages for the streams from `from` on, except those of which a part was sent. Calls `each` with each
-    /// message dropped.
+    /// message dropped. Happens in the handshake, before streams are reset.
     pub(crate) fn drop_streams(&mut self, from: u16, mut each: impl FnMut(&Message)) {
         let (mut dropped, long) = (Buffered::default(), self.long);
         self.lanes.drop_streams(from, |message| {
@@ -238,6 +320,7 @@ impl SendQueue {
 
     /// Returns the bytes that this queue has allocated.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.lanes.heap_bytes() + self.numbers.heap_bytes()
+        let kept = self.kept.as_ref().map_or(0, |kept| kept.heap_bytes());
+        self.lanes.heap_bytes() + self.numbers.heap_bytes() + kept
     }
 }

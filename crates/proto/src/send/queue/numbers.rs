@@ -2,6 +2,8 @@
 
 use whimbrel_wire::Ssn;
 
+use crate::streams::StreamList;
+
 /// The next number of each stream used so far.
 #[derive(Debug)]
 pub(super) enum Numbers {
@@ -97,6 +99,45 @@ impl Numbers {
         match self {
             Numbers::Ssns(_) => 0,
             Numbers::Mids(mids) => mids.take_fsn(usize::from(stream)),
+        }
+    }
+
+    /// These streams start at 0 again: ordered and unordered messages (RFC 8260 §2.3.2).
+    pub(super) fn reset(&mut self, streams: &StreamList) {
+        match (self, streams) {
+            (numbers, StreamList::All) => numbers.clear(),
+            (Numbers::Ssns(next_ssn), StreamList::Some(streams)) => {
+                for &stream in streams {
+                    if let Some(next) = next_ssn.get_mut(usize::from(stream)) {
+                        *next = Ssn(0);
+                    }
+                }
+            }
+            (Numbers::Mids(mids), StreamList::Some(streams)) => {
+                for &stream in streams {
+                    if let Some(next) = mids.0.get_mut(usize::from(stream)) {
+                        *next = StreamMids::default();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns whether the next messages of these streams have the number 0.
+    pub(super) fn are_fresh(&self, streams: &StreamList) -> bool {
+        let is_fresh = |stream: usize| match self {
+            Numbers::Ssns(next_ssn) => next_ssn.get(stream).is_none_or(|next| next.0 == 0),
+            Numbers::Mids(mids) => mids.0.get(stream).is_none_or(|next| next.ordered | next.unordered == 0),
+        };
+        match streams {
+            StreamList::All => {
+                let used = match self {
+                    Numbers::Ssns(next_ssn) => next_ssn.len(),
+                    Numbers::Mids(mids) => mids.0.len(),
+                };
+                (0..used).all(is_fresh)
+            }
+            StreamList::Some(streams) => streams.iter().all(|&stream| is_fresh(usize::from(stream))),
         }
     }
 

@@ -12,6 +12,8 @@ pub(super) struct Limits {
     pub(super) chunks: VecDeque<Limit>,
     /// All chunks below this position have been given up or acknowledged, as far as is known.
     pub(super) forward_to: Seq,
+    /// The peer has or has skipped all chunks below this position, and their streams may have been reset since.
+    pub(super) settled: Seq,
 }
 
 impl Limits {

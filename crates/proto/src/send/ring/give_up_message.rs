@@ -39,16 +39,20 @@ impl Outstanding {
 
     /// Sets when the chunk that was pushed last is given up.
     pub(crate) fn limit_last(&mut self, limit: Limit) {
+        if let Some(last) = self.limits_mut().chunks.back_mut() {
+            *last = limit;
+        }
+    }
+
+    fn limits_mut(&mut self) -> &mut Limits {
         let (base, len) = (self.base, self.slots.len());
-        let limits = self.limits.get_or_insert_with(|| {
+        self.limits.get_or_insert_with(|| {
             Box::new(Limits {
                 chunks: std::iter::repeat_n(Limit::Never, len).collect(),
                 forward_to: base,
+                settled: 0,
             })
-        });
-        if let Some(last) = limits.chunks.back_mut() {
-            *last = limit;
-        }
+        })
     }
 
     fn limit(&self, seq: Seq) -> Limit {
@@ -114,6 +118,14 @@ impl Outstanding {
         let is_begun = |message: &NewestMessage| message.gives_way && !message.is_whole;
         let begun = newest.into_iter().filter(|(_, message)| is_begun(message));
         (held, begun.map(|(stream, _)| stream).collect())
+    }
+
+    /// The peer has or has skipped all chunks up to this one, although it has not acknowledged them yet.
+    pub(crate) fn settle_up_to(&mut self, seq: Seq) {
+        // Messages sent later may be given up.
+        if seq >= self.base {
+            self.limits_mut().settled = seq + 1;
+        }
     }
 
     /// Returns the newest chunk of a stream if it does not end its message.
@@ -217,7 +229,8 @@ impl Outstanding {
     pub(crate) fn write_forward(&self, to: Seq, room: usize, list: &mut Vec<u8>) -> Tsn {
         let mut entries: Vec<SkippedStream> = Vec::new();
         let mut last = to;
-        for seq in self.base..to {
+        let settled = self.limits.as_ref().map_or(0, |limits| limits.settled);
+        for seq in self.base.max(settled)..to {
             let Some(fragment) = self.slot(seq).map(|slot| &slot.fragment) else {
                 break;
             };

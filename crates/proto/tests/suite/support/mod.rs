@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{
     AssocId, AssociationConfig, CloseReason, Ecn, Endpoint, EndpointConfig, Event, Message, PacketMeta, State,
-    TransportAddr,
+    StreamChange, TransportAddr,
 };
 use whimbrel_wire::{ByteSink, Checksum, ChecksumField, Chunk, ChunkType, PacketView, Tsn};
 
@@ -121,6 +121,7 @@ pub struct Net {
     pub events: BTreeMap<Host, Vec<(AssocId, Event)>>,
     /// Messages read, by host: stream, unordered, content.
     pub messages: BTreeMap<Host, Vec<(u16, bool, Vec<u8>)>>,
+    changes: BTreeMap<Host, Vec<(usize, StreamChange)>>,
     /// Number of messages read on each association.
     pub read_on: BTreeMap<(Host, AssocId), usize>,
     /// Every packet sent: time, sender, destination, chunk types.
@@ -176,6 +177,7 @@ impl Net {
             auto_read: true,
             events: BTreeMap::new(),
             messages: BTreeMap::new(),
+            changes: BTreeMap::new(),
             read_on: BTreeMap::new(),
             log: Vec::new(),
             wire: Vec::new(),
@@ -320,6 +322,10 @@ impl Net {
             if event == Event::DataReady && self.auto_read {
                 self.read(host, id);
             }
+            if let Event::StreamsChanged(change) = &event {
+                let read = self.messages.get(&host).map_or(0, Vec::len);
+                self.changes.entry(host).or_default().push((read, change.clone()));
+            }
             self.events.entry(host).or_default().push((id, event));
         }
     }
@@ -341,6 +347,11 @@ impl Net {
                 Some((source, *all.find(|(_, public)| **public == to)?.0))
             }
         }
+    }
+
+    /// Returns the changes of streams that a host has been notified of, each with the number of messages that it had read before.
+    pub fn changes_of(&self, host: Host) -> Vec<(usize, StreamChange)> {
+        self.changes.get(&host).cloned().unwrap_or_default()
     }
 
     /// Reads every message that is ready.

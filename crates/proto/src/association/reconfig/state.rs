@@ -1,0 +1,291 @@
+//! Requests and responses of both directions, by their numbers.
+
+use std::collections::VecDeque;
+
+use whimbrel_control::Time;
+use whimbrel_wire::{NumberList, Parameter, Tsn, reconfig_result};
+
+use crate::PathId;
+use crate::config::NEVER;
+use crate::streams::{StreamChange, StreamList};
+
+/// Changes that wait at most, so that neither end can make the list grow without bound.
+pub(super) const MAX_WAITING: usize = 32;
+
+/// A change that this end requests.
+#[derive(Debug)]
+pub(super) struct Wish {
+    pub(super) change: StreamChange,
+    /// The peer's request that asked for it.
+    pub(super) answers: Option<u32>,
+}
+
+/// The outstanding request; there is at most one (RFC 6525 §5.1.1).
+#[derive(Debug)]
+struct Pending {
+    number: u32,
+    wish: Wish,
+    /// The last TSN that was assigned when it was sent first.
+    last_tsn: Tsn,
+    /// The path on which it was last sent.
+    path: PathId,
+    /// How often the peer has answered that it is in progress.
+    in_progress: u32,
+}
+
+/// A response that has been sent, in case the request is repeated.
+#[derive(Clone, Copy, Debug)]
+struct Answered {
+    number: u32,
+    result: u32,
+}
+
+/// What a number says about a request of the peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Turn {
+    /// It is the next one.
+    Next,
+    /// It has been answered with this result.
+    Repeated(u32),
+    /// It is neither.
+    Wrong,
+}
+
+/// What a response means.
+#[derive(Debug)]
+pub(super) enum Settled {
+    /// It answers no outstanding request.
+    Nothing,
+    /// The peer will perform the request.
+    Later,
+    /// The request is done.
+    Done { wish: Wish, last_tsn: Tsn, path: PathId },
+}
+
+/// State of both directions of stream changes.
+#[derive(Debug)]
+pub(crate) struct Reconfig {
+    /// Number of the next own request.
+    next: u32,
+    waiting: VecDeque<Wish>,
+    pending: Option<Pending>,
+    /// When the outstanding request is sent again.
+    timer: Time,
+    /// Number of the peer's next request.
+    peer_next: u32,
+    /// The responses to the peer's last requests: a chunk has two at most.
+    answered: VecDeque<Answered>,
+    /// The peer's request to reset streams that waits.
+    deferred: Option<u32>,
+}
+
+impl Reconfig {
+    /// Numbers start with the initial TSNs (RFC 6525 §4.1).
+    pub(super) fn new(local_tsn: u32, peer_tsn: u32) -> Self {
+        Reconfig {
+            next: local_tsn,
+            waiting: VecDeque::new(),
+            pending: None,
+            timer: NEVER,
+            peer_next: peer_tsn,
+            answered: VecDeque::new(),
+            deferred: None,
+        }
+    }
+
+    /// Returns when the outstanding request is sent again.
+    pub(in super::super) fn next_timeout(&self) -> Time {
+        self.timer
+    }
+
+    /// Returns whether no further change may wait.
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting.len() >= MAX_WAITING
+    }
+
+    /// Adds a change that is requested once no other one is outstanding.
+    pub(super) fn add(&mut self, change: StreamChange, answers: Option<u32>) {
+        self.waiting.push_back(Wish { change, answers });
+    }
+
+    /// Returns the change that is requested next, unless a request is outstanding.
+    #[inline]
+    pub(super) fn next_wish(&self) -> Option<&StreamChange> {
+        match &self.pending {
+            Some(_) => None,
+            None => self.waiting.front().map(|wish| &wish.change),
+        }
+    }
+
+    /// Returns the changes that are waiting or outstanding.
+    pub(super) fn changes(&self) -> impl Iterator<Item = &StreamChange> {
+        let pending = self.pending.iter().map(|pending| &pending.wish);
+        pending.chain(&self.waiting).map(|wish| &wish.change)
+    }
+
+    /// Makes the next change the outstanding request.
+    pub(super) fn begin(&mut self, last_tsn: Tsn, path: PathId) {
+        if self.pending.is_none()
+            && let Some(wish) = self.waiting.pop_front()
+        {
+            let number = self.next;
+            self.next = number.wrapping_add(1);
+            self.pending = Some(Pending {
+                number,
+                wish,
+                last_tsn,
+                path,
+                in_progress: 0,
+            });
+        }
+    }
+
+    /// Returns the path of the outstanding request, and how often the peer has answered that it is in progress.
+    pub(super) fn outstanding(&self) -> Option<(PathId, u32)> {
+        self.pending.as_ref().map(|pending| (pending.path, pending.in_progress))
+    }
+
+    /// The outstanding request is sent on this path. It is sent again at `again`.
+    pub(super) fn on_sent(&mut self, path: PathId, again: Time) {
+        if let Some(pending) = &mut self.pending {
+            pending.path = path;
+            self.timer = again;
+        }
+    }
+
+    /// Nothing more is sent.
+    pub(super) fn stop(&mut self) {
+        self.timer = NEVER;
+    }
+
+    /// Returns whether the outstanding request answers this one of the peer.
+    pub(super) fn answers(&self, number: u32) -> bool {
+        self.pending
+            .as_ref()
+            .is_some_and(|pending| pending.wish.answers == Some(number))
+    }
+
+    /// Returns whether the outstanding request resets outbound streams.
+    pub(super) fn is_reset(&self) -> bool {
+        let change = self.pending.as_ref().map(|pending| &pending.wish.change);
+        matches!(change, Some(StreamChange::ResetOutbound(_)))
+    }
+
+    /// Appends the outstanding request to a list of parameters.
+    pub(in super::super) fn write_request(&self, list: &mut Vec<u8>) {
+        let Some(pending) = &self.pending else { return };
+        let request = pending.number;
+        let numbers = |streams: &StreamList| -> Vec<u8> {
+            let listed = streams.listed().iter();
+            listed.flat_map(|stream| stream.to_be_bytes()).collect()
+        };
+        match &pending.wish.change {
+            StreamChange::ResetOutbound(streams) => Parameter::OutgoingReset {
+                request,
+                response: pending.wish.answers.unwrap_or(self.peer_next.wrapping_sub(1)),
+                last_tsn: pending.last_tsn,
+                streams: NumberList::from_wire_bytes(&numbers(streams)),
+            }
+            .emit(list),
+            StreamChange::ResetInbound(streams) => Parameter::IncomingReset {
+                request,
+                streams: NumberList::from_wire_bytes(&numbers(streams)),
+            }
+            .emit(list),
+            &StreamChange::AddOutbound(count) => Parameter::AddOutgoingStreams { request, count }.emit(list),
+            &StreamChange::AddInbound(count) => Parameter::AddIncomingStreams { request, count }.emit(list),
+        }
+    }
+
+    /// Returns the length of the outstanding request in bytes.
+    pub(in super::super) fn request_len(&self) -> usize {
+        match self.pending.as_ref().map(|pending| &pending.wish.change) {
+            None => 0,
+            Some(StreamChange::ResetOutbound(streams)) => 16 + 2 * streams.listed().len(),
+            Some(StreamChange::ResetInbound(streams)) => 8 + 2 * streams.listed().len(),
+            Some(StreamChange::AddOutbound(_) | StreamChange::AddInbound(_)) => 12,
+        }
+    }
+
+    /// A response has arrived (RFC 6525 §5.2.7).
+    pub(super) fn on_response(&mut self, number: u32, result: u32) -> Settled {
+        let Some(pending) = self.pending.take_if(|pending| pending.number == number) else {
+            return Settled::Nothing;
+        };
+        if result == reconfig_result::IN_PROGRESS {
+            let in_progress = pending.in_progress.saturating_add(1);
+            self.pending = Some(Pending { in_progress, ..pending });
+            return Settled::Later;
+        }
+        self.timer = NEVER;
+        let Pending {
+            wish, last_tsn, path, ..
+        } = pending;
+        // In case the peer repeats the request that asked for it.
+        if let Some(number) = wish.answers {
+            self.record(number, result);
+        }
+        Settled::Done { wish, last_tsn, path }
+    }
+
+    /// The peer has answered a request for a change of its own outbound streams by requesting such a change (RFC 6525 §5.2.2 E1, §5.2.6).
+    /// Returns whether the request was outstanding, with the path on which it was sent.
+    pub(super) fn on_granted(&mut self, is_granted: impl Fn(&StreamChange, u32) -> bool) -> Option<PathId> {
+        let pending = self
+            .pending
+            .take_if(|pending| is_granted(&pending.wish.change, pending.number))?;
+        self.timer = NEVER;
+        Some(pending.path)
+    }
+
+    /// Returns whether a request of the peer is the next one. If it is, the one after it is next.
+    pub(super) fn take_turn(&mut self, number: u32) -> Turn {
+        if number == self.peer_next {
+            self.peer_next = number.wrapping_add(1);
+            return Turn::Next;
+        }
+        let known = self.answered.iter().find(|known| known.number == number);
+        known.map_or(Turn::Wrong, |known| Turn::Repeated(known.result))
+    }
+
+    /// Keeps the result of a request of the peer.
+    pub(super) fn record(&mut self, number: u32, result: u32) {
+        if let Some(known) = self.answered.iter_mut().find(|known| known.number == number) {
+            known.result = result;
+            return;
+        }
+        if self.answered.len() == 2 {
+            self.answered.pop_front();
+        }
+        self.answered.push_back(Answered { number, result });
+    }
+
+    /// The peer's request to reset streams waits.
+    pub(super) fn defer(&mut self, number: u32) {
+        self.deferred = Some(number);
+    }
+
+    /// Returns the peer's request to reset streams that waits.
+    #[inline]
+    pub(super) fn deferred(&self) -> Option<u32> {
+        self.deferred
+    }
+
+    /// The peer's request to reset streams has been performed. Returns its number.
+    pub(super) fn on_performed(&mut self) -> Option<u32> {
+        let number = self.deferred.take()?;
+        self.record(number, reconfig_result::PERFORMED);
+        Some(number)
+    }
+
+    pub(in super::super) fn heap_bytes(&self) -> usize {
+        let lists = self.changes().map(|change| match change {
+            StreamChange::ResetOutbound(streams) | StreamChange::ResetInbound(streams) => streams.heap_bytes(),
+            StreamChange::AddOutbound(_) | StreamChange::AddInbound(_) => 0,
+        });
+        size_of::<Self>()
+            + self.waiting.capacity() * size_of::<Wish>()
+            + self.answered.capacity() * size_of::<Answered>()
+            + lists.sum::<usize>()
+    }
+}

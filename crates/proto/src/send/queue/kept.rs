@@ -1,0 +1,122 @@
+//! Messages of streams that are about to be reset (RFC 6525 §5.1.2 A1).
+
+use std::collections::VecDeque;
+
+use whimbrel_control::Seq;
+
+use super::buffered::Buffered;
+use super::limit::Limit;
+use crate::message::Message;
+use crate::streams::StreamList;
+
+/// Streams that are about to be reset together.
+#[derive(Debug)]
+struct Kept {
+    streams: StreamList,
+    /// Messages in the lanes that were there before. They are sent with the old numbers.
+    before: usize,
+    /// The position of the first TSN behind the last one that the request names, once it is sent.
+    first_after: Option<Seq>,
+    /// Messages that came later, with what they count. They are sent after the reset.
+    later: VecDeque<(Message, Limit, Buffered)>,
+}
+
+/// The streams that are about to be reset. No stream is in two lists.
+#[derive(Debug, Default)]
+pub(super) struct KeptBack {
+    lists: Vec<Kept>,
+    /// All messages that came later.
+    held: Buffered,
+}
+
+impl KeptBack {
+    /// Keeps back the messages of these streams from now on. `before`: messages of them in the lanes.
+    pub(super) fn add(&mut self, streams: StreamList, before: usize) {
+        self.lists.push(Kept {
+            streams,
+            before,
+            first_after: None,
+            later: VecDeque::new(),
+        });
+    }
+
+    /// The request to reset these streams is sent. `first_after`: the position of the next TSN.
+    pub(super) fn on_requested(&mut self, streams: &StreamList, first_after: Seq) {
+        if let Some(kept) = self.lists.iter_mut().find(|kept| kept.streams == *streams) {
+            kept.first_after = Some(first_after);
+        }
+    }
+
+    /// Returns the position behind the last TSN that the outstanding request names.
+    pub(super) fn first_after(&self) -> Option<Seq> {
+        self.lists.iter().find_map(|kept| kept.first_after)
+    }
+
+    /// Returns what the messages count that came later.
+    pub(super) fn held(&self) -> Buffered {
+        self.held
+    }
+
+    /// Returns whether no stream is about to be reset.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lists.is_empty()
+    }
+
+    /// Returns whether one of these streams is about to be reset.
+    pub(super) fn overlaps(&self, streams: &StreamList) -> bool {
+        self.lists.iter().any(|kept| kept.streams.overlaps(streams))
+    }
+
+    /// Returns whether all messages of these streams that came before have left the lanes.
+    pub(super) fn are_drained(&self, streams: &StreamList) -> bool {
+        self.lists
+            .iter()
+            .any(|kept| kept.streams == *streams && kept.before == 0)
+    }
+
+    /// Keeps a message if its stream is about to be reset, and returns it otherwise.
+    pub(super) fn keep(&mut self, message: Message, limit: Limit, held: Buffered) -> Option<Message> {
+        let stream = message.stream;
+        let Some(kept) = self.lists.iter_mut().find(|kept| kept.streams.contains(stream)) else {
+            return Some(message);
+        };
+        kept.later.push_back((message, limit, held));
+        self.held += held;
+        None
+    }
+
+    /// A message has left the lanes.
+    pub(super) fn on_gone(&mut self, stream: u16) {
+        if let Some(kept) = self.lists.iter_mut().find(|kept| kept.streams.contains(stream)) {
+            kept.before = kept.before.saturating_sub(1);
+        }
+    }
+
+    /// Ends the reset of these streams. Returns the messages that came later.
+    pub(super) fn take(&mut self, streams: &StreamList) -> VecDeque<(Message, Limit, Buffered)> {
+        let Some(place) = self.lists.iter().position(|kept| kept.streams == *streams) else {
+            return VecDeque::new();
+        };
+        let kept = self.lists.remove(place);
+        for (_, _, held) in &kept.later {
+            self.held -= *held;
+        }
+        kept.later
+    }
+
+    /// Ends all resets. Returns the messages that came later.
+    pub(super) fn clear(&mut self) -> impl Iterator<Item = Message> + '_ {
+        self.held = Buffered::default();
+        let lists = self.lists.drain(..);
+        lists.flat_map(|kept| kept.later).map(|(message, _, _)| message)
+    }
+
+    /// Returns the allocated bytes.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let lists = self
+            .lists
+            .iter()
+            .map(|kept| kept.streams.heap_bytes() + kept.later.capacity() * size_of::<(Message, Limit, Buffered)>());
+        size_of::<Self>() + self.lists.capacity() * size_of::<Kept>() + lists.sum::<usize>()
+    }
+}
