@@ -49,7 +49,8 @@ impl StreamList {
     }
 
     /// Returns whether each stream of the other list is in this one.
-    pub(crate) fn includes(&self, other: &StreamList) -> bool {
+    #[must_use]
+    pub fn includes(&self, other: &StreamList) -> bool {
         match (self, other) {
             (StreamList::All, _) => true,
             (StreamList::Some(_), StreamList::All) => false,

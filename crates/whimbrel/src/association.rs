@@ -25,10 +25,10 @@ pub struct Association {
 }
 
 #[derive(Debug)]
-struct Handle {
-    shared: Arc<Shared>,
-    id: AssocId,
-    signals: Arc<Signals>,
+pub(crate) struct Handle {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) id: AssocId,
+    pub(crate) signals: Arc<Signals>,
 }
 
 /// A message as it was received.
@@ -75,6 +75,10 @@ impl Association {
         Association {
             handle: Arc::new(Handle { shared, id, signals }),
         }
+    }
+
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
     }
 
     /// Sends a message; waits while the send buffer is full. `Ok` says that the association has taken it, not that it

@@ -45,6 +45,7 @@
 //! | `SCTP_RTOINFO`, `SCTP_ASSOCINFO`, `SCTP_INITMSG`, `SCTP_PEER_ADDR_PARAMS`, `SCTP_DELAYED_SACK`, `SCTP_MAX_BURST` | [`AssociationConfig`] |
 //! | `SCTP_INTERLEAVING_SUPPORTED`, `SCTP_STREAM_SCHEDULER`, `SCTP_STREAM_SCHEDULER_VALUE` | [`AssociationConfig::interleaving`], [`AssociationConfig::scheduler`], [`Association::set_stream_value`] |
 //! | `SCTP_PR_SUPPORTED`; `SCTP_PR_SCTP_TTL`, `SCTP_PR_SCTP_RTX`, `SCTP_PR_SCTP_PRIO` | [`AssociationConfig::partial_reliability`]; [`Message::reliability`] |
+//! | `SCTP_RESET_STREAMS`, `SCTP_ADD_STREAMS`; `SCTP_STREAM_RESET_EVENT`, `SCTP_STREAM_CHANGE_EVENT`; `SCTP_ENABLE_STREAM_RESET` | [`Association::change_streams`]; [`Association::next_stream_change`]; [`AssociationConfig::stream_changes`] |
 //! | `SCTP_AUTH_CHUNK`, `SCTP_HMAC_IDENT`, `SCTP_AUTH_KEY` | [`AuthConfig`] |
 //!
 //! # Examples
@@ -95,6 +96,7 @@ pub mod simulated;
 mod stack;
 mod statistics;
 mod stream;
+mod streams;
 mod timer;
 pub mod trace;
 pub mod transport;
@@ -109,6 +111,7 @@ pub use paths::{PathChange, PathEvent, PathEvents};
 pub use stack::{Listener, Stack};
 pub use statistics::{Snapshot, Statistics};
 pub use stream::Stream;
+pub use streams::ChangeStreamsError;
 pub use timer::TIMER_GRANULARITY;
 pub use transport::Trouble;
 pub use udp::Udp;
@@ -124,7 +127,7 @@ pub use whimbrel_control::{Rate, Scheme, SchemeParts, Span};
 pub use whimbrel_proto::{
     AddressError, AssociationConfig, AssociationStats, AuthConfig, CloseReason, ConfigError, Discard, Ecn,
     HeartbeatTimer, JudgedLosses, MAX_PINGS, Message, MessagePayload, PathId, PathInfo, PathQuality, PathState, Preset,
-    Reliability, RuleChanges, Scheduler, SendFailure, SendFailureCause,
+    Reliability, RuleChanges, Scheduler, SendFailure, SendFailureCause, StreamChange, StreamChangeError, StreamList,
 };
 
 /// The UDP port registered for SCTP encapsulated in UDP (RFC 6951 §5.1).

@@ -16,6 +16,7 @@ use whimbrel_proto::{
 use crate::environment::Clock;
 use crate::opened::Opened;
 use crate::paths::PathWatch;
+use crate::streams::StreamChanges;
 use crate::transport::{Socket, Trouble};
 
 /// Send failures that are kept for a user who does not ask; more are only counted.
@@ -96,6 +97,7 @@ pub(crate) struct Slot {
     pub(crate) wanted: Option<SocketAddr>,
     /// Only if the user reads path events.
     pub(crate) watch: Option<Box<PathWatch>>,
+    pub(crate) streams: StreamChanges,
     /// No user holds a handle any more.
     orphan: bool,
     /// While connecting: the peer's addresses and what the network said about each.
@@ -284,6 +286,7 @@ impl State {
             failed: 0,
             wanted: None,
             watch: None,
+            streams: StreamChanges::default(),
             orphan: false,
             troubles: peer.iter().map(|addr| (*addr, None)).collect(),
         };
@@ -350,6 +353,14 @@ impl State {
                     self.forget(now, id);
                 }
             }
+            Event::StreamsChanged(change) => {
+                slot.streams.on_changed(change);
+                slot.signals.progress.notify_waiters();
+            }
+            Event::StreamChangeRefused { change, result } => {
+                slot.streams.on_refused(change, result);
+                slot.signals.progress.notify_waiters();
+            }
             Event::Restarted => self.on_restart(now, id),
             Event::LocalAddressAdded { .. } => {
                 self.prefer_wanted(now, id);
@@ -376,6 +387,8 @@ impl State {
     fn on_restart(&mut self, now: Time, id: AssocId) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
         slot.peer_shutdown = false;
+        slot.streams.on_restart();
+        slot.signals.progress.notify_waiters();
         slot.signals.readable.notify_waiters();
         slot.signals.writable.notify_waiters();
         if slot.shutdown_wanted {

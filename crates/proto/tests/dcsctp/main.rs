@@ -1,5 +1,5 @@
 //! The protocol core and dcsctp, the SCTP of WebRTC in Chromium and Firefox, in memory: handshakes from either end, messages of all sizes,
-//! partial reliability, interleaving and endings, over a network that may lose, delay and reorder packets.
+//! partial reliability, interleaving, resets of streams and endings, over a network that may lose, delay and reorder packets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use dcsctp::api::{DcSctpSocket, Options, PpId, SendOptions, SocketEvent, SocketS
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{
     AssocId, AssociationConfig, CloseReason, Ecn, Endpoint, EndpointConfig, Event, Message, PacketMeta, Reliability,
-    Scheduler, State, TransportAddr,
+    Scheduler, State, StreamChange, StreamList, TransportAddr,
 };
 use whimbrel_wire::{ByteSink, Checksum, ChecksumField, ChunkType, PacketView};
 
@@ -35,6 +35,8 @@ struct Pair {
     chunks: [BTreeSet<ChunkType>; 2],
     events: Vec<Event>,
     errors: Vec<String>,
+    /// Resets that they were notified of: whether of streams from us, and the stream.
+    resets: Vec<(bool, u16)>,
     read_by_us: Vec<Content>,
     read_by_them: Vec<Content>,
     partial: BTreeMap<(u16, bool), Vec<u8>>,
@@ -48,6 +50,7 @@ fn our_config() -> AssociationConfig {
     AssociationConfig {
         mtu: 1300,
         partial_reliability: true,
+        stream_changes: true,
         hb_interval: Span::ZERO,
         rto_min: Span::from_millis(200),
         send_buffer: 4 << 20,
@@ -89,6 +92,7 @@ impl Pair {
             chunks: Default::default(),
             events: Vec::new(),
             errors: Vec::new(),
+            resets: Vec::new(),
             read_by_us: Vec::new(),
             read_by_them: Vec::new(),
             partial: BTreeMap::new(),
@@ -159,6 +163,13 @@ impl Pair {
                 SocketEvent::SendPacket(packet) => self.carry(true, packet),
                 SocketEvent::OnAborted(kind, text) => self.errors.push(format!("aborted {kind:?}: {text}")),
                 SocketEvent::OnError(kind, text) => self.errors.push(format!("{kind:?}: {text}")),
+                SocketEvent::OnStreamsResetFailed(streams) => self.errors.push(format!("{streams:?} not reset")),
+                SocketEvent::OnStreamsResetPerformed(streams) => {
+                    self.resets.extend(streams.iter().map(|stream| (false, stream.0)));
+                }
+                SocketEvent::OnIncomingStreamReset(streams) => {
+                    self.resets.extend(streams.iter().map(|stream| (true, stream.0)));
+                }
                 _ => {}
             }
         }
@@ -265,6 +276,56 @@ fn both() -> [(AssociationConfig, Options); 2] {
         };
         (config, options)
     })
+}
+
+/// Streams are used, reset and used again in both directions, without and with losses.
+#[test]
+fn streams_are_reset_by_either_end_and_used_again() {
+    for loss in [0.0, 0.05] {
+        for (config, options) in both() {
+            let (mut pair, id) = Pair::established(&config, &options, true);
+            pair.loss = loss;
+            for round in 0..30 {
+                for number in 0..5 {
+                    pair.send(Message::new(1, content(round + number, 1500)));
+                    pair.they_send(2, content(round + number, 1500), &SendOptions::default());
+                    pair.send(Message::new(3, content(round + number, 100)));
+                }
+                let (now, change) = (pair.time(), StreamChange::ResetOutbound(StreamList::of([1])));
+                pair.ours
+                    .change_streams(now, id, change)
+                    .expect("it is not about to be reset");
+                // What follows at once waits for the response.
+                pair.send(Message::new(1, content(round, 10)));
+                // They discard messages that wait when they reset a stream.
+                while pair.theirs.buffered_amount(StreamId(2)) > 0 {
+                    pair.run(Duration::from_secs(1));
+                }
+                pair.theirs.reset_streams(&[StreamId(2)]).expect("supported");
+                pair.they_send(2, content(round, 10), &SendOptions::default());
+                pair.run(Duration::from_secs(10));
+            }
+            pair.loss = 0.0;
+            pair.run(Duration::from_secs(60));
+            assert_eq!(pair.errors, [""; 0]);
+            let lens = |messages: &[Content], stream: u16| -> Vec<usize> {
+                let of_stream = messages.iter().filter(|(of, _)| *of == stream);
+                of_stream.map(|(_, content)| content.len()).collect()
+            };
+            let wanted: Vec<usize> = (0..30).flat_map(|_| [1500, 1500, 1500, 1500, 1500, 10]).collect();
+            assert_eq!(lens(&pair.read_by_them, 1), wanted, "{loss}");
+            assert_eq!(lens(&pair.read_by_us, 2), wanted, "{loss}");
+            assert_eq!(lens(&pair.read_by_them, 3).len(), 150);
+            let theirs = |which| pair.resets.iter().filter(|reset| **reset == which).count();
+            assert_eq!((theirs((true, 1)), theirs((false, 2))), (30, 30));
+            let ours = |change: StreamChange| {
+                let wanted = Event::StreamsChanged(change);
+                pair.events.iter().filter(|event| **event == wanted).count()
+            };
+            assert_eq!(ours(StreamChange::ResetOutbound(StreamList::of([1]))), 30);
+            assert_eq!(ours(StreamChange::ResetInbound(StreamList::of([2]))), 30);
+        }
+    }
 }
 
 #[test]

@@ -109,13 +109,14 @@ impl Association {
             return Answer::Now(reconfig_result::DENIED);
         };
         // §5.2.2 E1: it is the answer to the request of this end. The response to any other request has a result.
-        let is_granted =
-            |change: &StreamChange, own| own == response && matches!(change, StreamChange::ResetInbound(_));
+        let streams = StreamList::of(streams.iter());
+        let is_granted = |change: &StreamChange, own| {
+            own == response && matches!(change, StreamChange::ResetInbound(wanted) if wanted.overlaps(&streams))
+        };
         if let Some(path) = reconfig.on_granted(is_granted) {
             self.sending.control().drop_request();
             self.sending.on_control_answered(path);
         }
-        let streams = StreamList::of(streams.iter());
         if !streams.is_below(self.ends.inbound_streams) {
             return Answer::Now(reconfig_result::WRONG_SSN);
         }

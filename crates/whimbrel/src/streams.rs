@@ -1,0 +1,179 @@
+//! Changes of the streams of an association (RFC 6525), for its user.
+
+use std::collections::VecDeque;
+
+use whimbrel_proto::{StreamChange, StreamChangeError};
+
+use crate::association::Association;
+use crate::shared::Progress;
+use crate::{AssociationError, CloseReason};
+
+/// Changes by the peer that are kept for a user who does not ask. Further ones are not reported.
+const MAX_KEPT: usize = 1024;
+
+/// Why the streams of an association were not changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChangeStreamsError {
+    /// The change cannot be requested.
+    #[error(transparent)]
+    Request(#[from] StreamChangeError),
+    /// The peer refused, with this result code (RFC 6525 §4.4): 2, it is not willing; 3, it has no such stream; 4, another change is in progress.
+    #[error("the peer refused the change of streams, with result {0}")]
+    Refused(u32),
+    /// The association ended, or the peer restarted.
+    #[error(transparent)]
+    Association(#[from] AssociationError),
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+enum Answer {
+    Done,
+    /// With the result code of the peer.
+    Refused(u32),
+    /// The peer has restarted.
+    Lost,
+}
+
+/// Changes that the user has requested, and changes that have happened.
+#[derive(Debug, Default)]
+pub(crate) struct StreamChanges {
+    requested: Vec<StreamChange>,
+    /// Those of them that have an answer.
+    answered: Vec<(StreamChange, Answer)>,
+    /// Changes that the user has not requested.
+    by_peer: VecDeque<StreamChange>,
+}
+
+impl StreamChanges {
+    fn request(&mut self, change: StreamChange) {
+        // A user who has given up waiting has not taken the answer.
+        self.answered.retain(|(answered, _)| *answered != change);
+        if !self.requested.contains(&change) {
+            self.requested.push(change);
+        }
+    }
+
+    /// Streams have been changed.
+    pub(crate) fn on_changed(&mut self, change: StreamChange) {
+        let is_done = |wanted: &&StreamChange| match (&change, wanted) {
+            // The peer may reset more than it was asked to.
+            (StreamChange::ResetInbound(streams), StreamChange::ResetInbound(wanted)) => streams.includes(wanted),
+            _ => change == **wanted,
+        };
+        let done = self.requested.iter().find(is_done).cloned();
+        let is_all = done.as_ref() == Some(&change);
+        if let Some(wanted) = done {
+            self.answer(wanted, Answer::Done);
+        }
+        if !is_all && self.by_peer.len() < MAX_KEPT {
+            self.by_peer.push_back(change);
+        }
+    }
+
+    /// The peer has refused a change.
+    pub(crate) fn on_refused(&mut self, change: StreamChange, result: u32) {
+        if self.requested.contains(&change) {
+            self.answer(change, Answer::Refused(result));
+        }
+    }
+
+    fn answer(&mut self, change: StreamChange, answer: Answer) {
+        self.requested.retain(|requested| *requested != change);
+        self.answered.push((change, answer));
+    }
+
+    /// Forgets what was requested: the peer has restarted.
+    pub(crate) fn on_restart(&mut self) {
+        *self = StreamChanges::default();
+    }
+
+    /// Returns the answer to a request, once there is one.
+    fn take_answer(&mut self, change: &StreamChange) -> Option<Answer> {
+        let place = self.answered.iter().position(|(answered, _)| answered == change);
+        match place {
+            Some(place) => Some(self.answered.swap_remove(place).1),
+            None if self.requested.contains(change) => None,
+            None => Some(Answer::Lost),
+        }
+    }
+}
+
+impl Association {
+    /// Resets streams or adds some (RFC 6525), and waits until the peer has answered: its user must have read everything that was sent
+    /// before on streams that this end resets. Messages sent meanwhile on such streams follow the reset. A reset shows both users where
+    /// one use of a stream ends and the next one begins. With [`AssociationConfig::stream_changes`](crate::AssociationConfig::stream_changes) on
+    /// at both ends, which it is by default.
+    ///
+    /// # Errors
+    /// Returns an error if the change cannot be requested, or if the peer refuses it.
+    ///
+    /// # Cancel safety
+    /// If the returned future is dropped before it is ready, the change is requested all the same.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use whimbrel::{Association, ChangeStreamsError, StreamChange, StreamList};
+    /// /// Ends the use of a stream in the direction to the peer.
+    /// async fn end(association: &Association, stream: u16) -> Result<(), ChangeStreamsError> {
+    ///     association.change_streams(StreamChange::ResetOutbound(StreamList::of([stream]))).await
+    /// }
+    /// ```
+    pub async fn change_streams(&self, change: StreamChange) -> Result<(), ChangeStreamsError> {
+        let handle = self.handle();
+        {
+            let now = handle.shared.now();
+            let mut state = handle.shared.lock();
+            state.endpoint.change_streams(now, handle.id, change.clone())?;
+            if let Some(slot) = state.slots.get_mut(&handle.id) {
+                slot.streams.request(change.clone());
+            }
+            state.wake_driver();
+        }
+        match self.when_streams(|changes| changes.take_answer(&change)).await? {
+            Answer::Done => Ok(()),
+            Answer::Refused(result) => Err(ChangeStreamsError::Refused(result)),
+            Answer::Lost => Err(AssociationError::PeerRestarted.into()),
+        }
+    }
+
+    /// Waits for the next change of streams that the peer has requested, and that has been made. Once inbound streams were reset,
+    /// [`recv`](Self::recv) has returned everything that the peer sent before on them, and returns only what it sent after. Up to 1024 changes are kept for a user
+    /// who does not ask.
+    ///
+    /// # Errors
+    /// Returns an error if the association has ended.
+    pub async fn next_stream_change(&self) -> Result<StreamChange, AssociationError> {
+        self.when_streams(|changes| changes.by_peer.pop_front()).await
+    }
+
+    async fn when_streams<T>(
+        &self,
+        mut take: impl FnMut(&mut StreamChanges) -> Option<T>,
+    ) -> Result<T, AssociationError> {
+        let handle = self.handle();
+        loop {
+            let changed = handle.signals.progress.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            {
+                let mut state = handle.shared.lock();
+                if let Some(why) = &state.stopped {
+                    return Err(AssociationError::StackStopped(why.clone()));
+                }
+                let Some(slot) = state.slots.get_mut(&handle.id) else {
+                    return Err(AssociationError::Closed(CloseReason::Graceful));
+                };
+                if let Some(taken) = take(&mut slot.streams) {
+                    return Ok(taken);
+                }
+                if let Progress::Closed(reason) = &slot.progress {
+                    return Err(AssociationError::Closed(reason.clone()));
+                }
+            }
+            changed.await;
+        }
+    }
+}
