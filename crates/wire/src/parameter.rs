@@ -1,5 +1,5 @@
 //! Parameters of INIT, INIT ACK, HEARTBEAT and HEARTBEAT ACK: RFC 9260 §3.2.1, §3.3.2.1, §3.3.3.1, §3.3.5; of authentication,
-//! RFC 4895 §3; of ASCONF and ASCONF-ACK, RFC 5061 §4.2; of RE-CONFIG, RFC 6525 §4.
+//! RFC 4895 §3; of ASCONF and ASCONF-ACK, RFC 5061 §4.2; of RE-CONFIG, RFC 6525 §4; of zero checksums, RFC 9653 §4.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -41,6 +41,8 @@ pub mod parameter_type {
     pub const ADD_INCOMING_STREAMS: u16 = 18;
     /// ECN Capable, RFC 4960 Appendix A.
     pub const ECN_CAPABLE: u16 = 0x8000;
+    /// Zero Checksum Acceptable, RFC 9653 §4.
+    pub const ZERO_CHECKSUM_ACCEPTABLE: u16 = 0x8001;
     /// Random, RFC 4895 §3.1.
     pub const RANDOM: u16 = 0x8002;
     /// Chunk List, RFC 4895 §3.2.
@@ -71,6 +73,12 @@ pub mod parameter_type {
     pub const NEW_GAPS: u16 = 0xbe03;
     /// SACKs return the timestamps of several packets, and each timestamp is used for one packet; not in an RFC.
     pub const REPEATED_TIMESTAMPS: u16 = 0xbe04;
+}
+
+/// Alternate error detection methods (RFC 9653 §8).
+pub mod error_detection_method {
+    /// SCTP over DTLS, RFC 8261.
+    pub const DTLS: u32 = 1;
 }
 
 /// Results of a request of RE-CONFIG (RFC 6525 §4.4).
@@ -159,6 +167,11 @@ pub enum Parameter<'a> {
     SupportedAddressTypes(NumberList<'a>),
     /// The sender supports ECNE and CWR (0x8000).
     EcnCapable,
+    /// The sender accepts packets with a checksum of zero that are protected by this alternate error detection method (0x8001).
+    ZeroChecksumAcceptable {
+        /// The method (EDMID), see [`error_detection_method`].
+        method: u32,
+    },
     /// The sender supports and requests TIMESTAMP chunks (0xbe01).
     Timestamps,
     /// The sender echoes the congestion indications of routers (0xbe02).
@@ -296,6 +309,12 @@ impl<'a> Parameter<'a> {
             parameter_type::SUPPORTED_ADDRESS_TYPES => return Err(bad_value),
             parameter_type::ECN_CAPABLE if value.is_empty() => Self::EcnCapable,
             parameter_type::ECN_CAPABLE => return Err(bad_value),
+            parameter_type::ZERO_CHECKSUM_ACCEPTABLE => {
+                let method = value.try_into().map_err(|_| bad_value)?;
+                Self::ZeroChecksumAcceptable {
+                    method: u32::from_be_bytes(method),
+                }
+            }
             parameter_type::TIMESTAMPS if value.is_empty() => Self::Timestamps,
             parameter_type::ECI_CAPABLE if value.is_empty() => Self::EciCapable,
             parameter_type::NEW_GAPS if value.is_empty() => Self::NewGaps,
@@ -367,6 +386,7 @@ impl<'a> Parameter<'a> {
             Self::HostName(_) => parameter_type::HOST_NAME_ADDRESS,
             Self::SupportedAddressTypes(_) => parameter_type::SUPPORTED_ADDRESS_TYPES,
             Self::EcnCapable => parameter_type::ECN_CAPABLE,
+            Self::ZeroChecksumAcceptable { .. } => parameter_type::ZERO_CHECKSUM_ACCEPTABLE,
             Self::Timestamps => parameter_type::TIMESTAMPS,
             Self::EciCapable => parameter_type::ECI_CAPABLE,
             Self::NewGaps => parameter_type::NEW_GAPS,
@@ -431,7 +451,9 @@ impl<'a> Parameter<'a> {
                 let causes = tlv::whole_within(causes.wire_bytes(), tlv::MAX_TLV_VALUE_LEN - 4);
                 tlv::append_parts(list, code, &correlation.to_be_bytes(), causes);
             }
-            Self::Success { correlation: number } | Self::AdaptationLayer { indication: number } => {
+            Self::Success { correlation: number }
+            | Self::AdaptationLayer { indication: number }
+            | Self::ZeroChecksumAcceptable { method: number } => {
                 tlv::append(list, code, &number.to_be_bytes());
             }
             Self::OutgoingReset {
@@ -680,6 +702,12 @@ mod tests {
         );
         both_ways(&[0, 12, 0, 6, 0, 6], Parameter::SupportedAddressTypes(NumberList::IPV6));
         both_ways(&[0x80, 0, 0, 4], Parameter::EcnCapable);
+        // RFC 9653 §4
+        let method = error_detection_method::DTLS;
+        both_ways(
+            &[0x80, 1, 0, 8, 0, 0, 0, 1],
+            Parameter::ZeroChecksumAcceptable { method },
+        );
         both_ways(&[0xbe, 1, 0, 4], Parameter::Timestamps);
         both_ways(&[0xbe, 2, 0, 4], Parameter::EciCapable);
         both_ways(&[0xbe, 3, 0, 4], Parameter::NewGaps);
