@@ -11,11 +11,39 @@ use crate::association::Signer;
 use crate::context::Context;
 use crate::error::Discard;
 
+/// Returns the type of the first chunk that is not AUTH, if it is COOKIE ECHO, and otherwise that of the first chunk.
+fn leading_chunk_type(packet: &PacketView<'_>) -> Option<ChunkType> {
+    let first = packet.first_chunk_type()?;
+    if first == ChunkType::AUTH
+        && let Some(Ok(Chunk::CookieEcho { .. })) = packet.chunks().nth(1)
+    {
+        // RFC 4895 §6.2: AUTH precedes the chunks that it authenticates.
+        return Some(ChunkType::COOKIE_ECHO);
+    }
+    Some(first)
+}
+
 impl Endpoint {
+    /// Returns whether a packet needs no correct CRC32c, as its checksum is zero: its association has offered to accept that (RFC 9653
+    /// §5.3). INIT and COOKIE ECHO are not processed by an association, and so always have a correct one (§5.2).
+    pub(super) fn accepts_zero_checksum(&self, packet: &PacketView<'_>) -> bool {
+        let header = packet.header();
+        let index = self.table.by_tag(header.verification_tag);
+        let association = index.and_then(|index| self.table.at(index));
+        association.is_some_and(|association| {
+            association.accepts_zero_checksum()
+                && association.ports() == (header.destination_port, header.source_port)
+                && !matches!(
+                    leading_chunk_type(packet),
+                    Some(ChunkType::INIT | ChunkType::COOKIE_ECHO)
+                )
+        })
+    }
+
     // [9260:1.3-3, 3-1, 6.10-8, 3.1-1, 3.1-2, 8.4-1, 8.4-3, 8.4-5, 8.5-2, 8.5.1-2, 8.5.1-3, 12.3-2, 5.1.2-6]
     pub(super) fn dispatch(&mut self, now: Time, meta: PacketMeta, packet: &PacketView<'_>) -> Result<(), Discard> {
         let header = packet.header();
-        let Some(mut first) = packet.first_chunk_type() else {
+        let Some(first) = leading_chunk_type(packet) else {
             return Err(Discard::Malformed);
         };
         if header.source_port == 0 || header.destination_port == 0 {
@@ -31,12 +59,6 @@ impl Endpoint {
         // RFC 9260 §6.10: INIT, INIT ACK and SHUTDOWN COMPLETE must not be bundled.
         if first.must_be_alone() && packet.chunks().nth(1).is_some() {
             return Err(Discard::Bundled);
-        }
-        if first == ChunkType::AUTH
-            && let Some(Ok(Chunk::CookieEcho { .. })) = packet.chunks().nth(1)
-        {
-            // RFC 4895 §6.2: AUTH precedes the chunks that it authenticates.
-            first = ChunkType::COOKIE_ECHO;
         }
         match first {
             ChunkType::INIT | ChunkType::COOKIE_ECHO if !self.unassociated.admit(now, meta.remote.ip()) => {
