@@ -47,6 +47,10 @@ impl<'s> Packet<'s> {
 
     pub(crate) fn push(&mut self, chunk: &Chunk<'_>) {
         self.needs_checksum |= matches!(chunk, Chunk::Init(_) | Chunk::CookieEcho { .. } | Chunk::Asconf(_));
+        self.append(chunk);
+    }
+
+    fn append(&mut self, chunk: &Chunk<'_>) {
         self.room = self.room.saturating_sub(chunk.wire_len());
         self.has_chunk = true;
         self.sink.push(chunk);
@@ -64,7 +68,7 @@ impl<'s> Packet<'s> {
         if let Some(stamp) = self.stamp.take() {
             self.sink.push(&Chunk::Timestamp(stamp));
         }
-        self.push(&Chunk::Data(data));
+        self.append(&Chunk::Data(data));
     }
 
     /// Ends the packet and returns its length in bytes. `zero_checksum`: the peer accepts a checksum of zero.

@@ -272,15 +272,12 @@ impl Endpoint {
             self.note_discard(now, Discard::Flood);
             return Err(Discard::Flood);
         }
-        // The association is found before the computation, which the checksum spares it (RFC 9653).
-        let is_zero = stored_checksum(datagram) == Some(0);
-        if is_zero
-            && let Ok(packet) = PacketView::parse(datagram, Checksum::Ignore)
-            && self.accepts_zero_checksum(&packet)
-        {
-            return self.handle_packet(now, meta, &packet);
-        }
-        match PacketView::parse(datagram, Checksum::Verify) {
+        let checksum = if stored_checksum(datagram) == Some(0) && self.accepts_zero_checksum(datagram) {
+            Checksum::Ignore
+        } else {
+            Checksum::Verify
+        };
+        match PacketView::parse(datagram, checksum) {
             Ok(packet) => self.handle_packet(now, meta, &packet),
             Err(error) => {
                 let reason = if matches!(error, PacketError::BadChecksum { .. }) {
