@@ -284,6 +284,7 @@ impl<'a> Parameter<'a> {
     fn decode(raw: RawParameter<'a>) -> Result<Self, TlvError> {
         let value = raw.value();
         let bad_value = raw.0.bad_value();
+        let number = || value.try_into().map(u32::from_be_bytes).map_err(|_| bad_value);
         Ok(match raw.parameter_type() {
             parameter_type::HEARTBEAT_INFO => Self::HeartbeatInfo(value),
             parameter_type::IPV4_ADDRESS => {
@@ -296,12 +297,9 @@ impl<'a> Parameter<'a> {
             }
             parameter_type::STATE_COOKIE => Self::StateCookie(value),
             parameter_type::UNRECOGNIZED_PARAMETER => Self::Unrecognized(value),
-            parameter_type::COOKIE_PRESERVATIVE => {
-                let increment = value.try_into().map_err(|_| bad_value)?;
-                Self::CookiePreservative {
-                    increment_ms: u32::from_be_bytes(increment),
-                }
-            }
+            parameter_type::COOKIE_PRESERVATIVE => Self::CookiePreservative {
+                increment_ms: number()?,
+            },
             parameter_type::HOST_NAME_ADDRESS => Self::HostName(value),
             parameter_type::SUPPORTED_ADDRESS_TYPES if value.len().is_multiple_of(2) => {
                 Self::SupportedAddressTypes(NumberList::from_wire_bytes(value))
@@ -309,12 +307,7 @@ impl<'a> Parameter<'a> {
             parameter_type::SUPPORTED_ADDRESS_TYPES => return Err(bad_value),
             parameter_type::ECN_CAPABLE if value.is_empty() => Self::EcnCapable,
             parameter_type::ECN_CAPABLE => return Err(bad_value),
-            parameter_type::ZERO_CHECKSUM_ACCEPTABLE => {
-                let method = value.try_into().map_err(|_| bad_value)?;
-                Self::ZeroChecksumAcceptable {
-                    method: u32::from_be_bytes(method),
-                }
-            }
+            parameter_type::ZERO_CHECKSUM_ACCEPTABLE => Self::ZeroChecksumAcceptable { method: number()? },
             parameter_type::TIMESTAMPS if value.is_empty() => Self::Timestamps,
             parameter_type::ECI_CAPABLE if value.is_empty() => Self::EciCapable,
             parameter_type::NEW_GAPS if value.is_empty() => Self::NewGaps,
@@ -351,18 +344,8 @@ impl<'a> Parameter<'a> {
                     causes: Causes::from_wire_bytes(causes),
                 }
             }
-            parameter_type::SUCCESS => {
-                let correlation = value.try_into().map_err(|_| bad_value)?;
-                Self::Success {
-                    correlation: u32::from_be_bytes(correlation),
-                }
-            }
-            parameter_type::ADAPTATION_LAYER => {
-                let indication = value.try_into().map_err(|_| bad_value)?;
-                Self::AdaptationLayer {
-                    indication: u32::from_be_bytes(indication),
-                }
-            }
+            parameter_type::SUCCESS => Self::Success { correlation: number()? },
+            parameter_type::ADAPTATION_LAYER => Self::AdaptationLayer { indication: number()? },
             parameter_type::OUTGOING_RESET
             | parameter_type::INCOMING_RESET
             | parameter_type::TSN_RESET

@@ -26,12 +26,13 @@ impl Endpoint {
             return false;
         };
         let header = packet.header();
+        let tag = header.verification_tag;
         let needs_one = match packet.first_chunk_type() {
             Some(ChunkType::INIT | ChunkType::COOKIE_ECHO) => true,
             Some(ChunkType::AUTH) => authenticates_cookie_echo(&packet),
             _ => false,
         };
-        let index = self.table.by_tag(header.verification_tag);
+        let index = self.table.by_tag(tag);
         index.and_then(|index| self.table.at(index)).is_some_and(|association| {
             let is_for_it = association.ports() == (header.destination_port, header.source_port);
             is_for_it && association.accepts_zero_checksum() && !needs_one
