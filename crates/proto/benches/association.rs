@@ -6,7 +6,8 @@ use bytes::Bytes;
 use divan::counter::{BytesCount, ItemsCount};
 use whimbrel_control::{Rng, Scheme, Span, Time};
 use whimbrel_proto::{
-    AssocId, AssociationConfig, Endpoint, EndpointConfig, Event, Message, PacketMeta, SendError, TransportAddr,
+    AssocId, AssociationConfig, Endpoint, EndpointConfig, ErrorDetection, Event, Message, PacketMeta, SendError,
+    TransportAddr,
 };
 use whimbrel_wire::{ByteSink, ChecksumField};
 
@@ -143,6 +144,20 @@ fn message(bencher: divan::Bencher<'_, '_>, len: usize) {
     (0..100).for_each(|_| pair.transfer(&message));
     bencher
         .counter(BytesCount::new(len))
+        .bench_local(|| pair.transfer(&message));
+}
+
+/// Messages of 64 KiB with and without the CRC32c (RFC 9653).
+#[divan::bench(args = [None, Some(ErrorDetection::Dtls)])]
+fn zero_checksum(bencher: divan::Bencher<'_, '_>, zero_checksum: Option<ErrorDetection>) {
+    let mut pair = Pair::with(&AssociationConfig {
+        zero_checksum,
+        ..config()
+    });
+    let message = Bytes::from(vec![0x55; 65_536]);
+    (0..100).for_each(|_| pair.transfer(&message));
+    bencher
+        .counter(BytesCount::new(message.len()))
         .bench_local(|| pair.transfer(&message));
 }
 

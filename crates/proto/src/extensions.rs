@@ -1,9 +1,9 @@
 //! Extensions that RFC 9260 does not have and that both ends agree on in INIT and INIT ACK.
 
 use whimbrel_control::multipath::distribution::DistributionSpec;
-use whimbrel_wire::{ChunkType, Parameter};
+use whimbrel_wire::{ChunkType, Parameter, error_detection_method};
 
-use crate::config::Resolved;
+use crate::config::{ErrorDetection, Resolved};
 
 /// A set of extensions. The cookie carries it as two bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -34,6 +34,10 @@ impl Extensions {
 
     /// Streams can be reset and added (RFC 6525).
     pub(crate) const STREAM_CHANGES: Extensions = Extensions(0x400);
+    /// This end has offered to accept packets with a checksum of zero, whatever the peer offers (RFC 9653 §5.3).
+    pub(crate) const ACCEPTS_ZERO_CHECKSUM: Extensions = Extensions(0x4000);
+    /// The peer has offered that for SCTP over DTLS, which this end uses (RFC 9653 §5.2).
+    pub(crate) const SENDS_ZERO_CHECKSUM: Extensions = Extensions(0x8000);
 
     /// Returns the extensions that an end with these settings would use.
     pub(crate) fn wanted(config: &Resolved) -> Extensions {
@@ -52,6 +56,9 @@ impl Extensions {
         wanted.add(gives_up_interleaved, Extensions::I_FORWARD_TSN);
         wanted.add(config.offers_auth, Extensions::AUTH);
         wanted.add(config.dynamic_addresses, Extensions::DYNAMIC_ADDRESSES);
+        let is_over_dtls = config.zero_checksum == Some(ErrorDetection::Dtls);
+        wanted.add(is_over_dtls, Extensions::ACCEPTS_ZERO_CHECKSUM);
+        wanted.add(is_over_dtls, Extensions::SENDS_ZERO_CHECKSUM);
         wanted
     }
 
@@ -74,9 +81,10 @@ impl Extensions {
         })
     }
 
-    /// Returns the extensions that both ends would use.
-    pub(crate) fn in_common(self, other: Extensions) -> Extensions {
-        Extensions(self.0 & other.0)
+    /// Returns the extensions of this end that the peer's allow.
+    pub(crate) fn in_common(self, peer: Extensions) -> Extensions {
+        // A direction of its own, which needs nothing of the peer.
+        Extensions(self.0 & (peer.0 | Extensions::ACCEPTS_ZERO_CHECKSUM.0))
     }
 
     /// Adds the extensions that a parameter of the peer names.
@@ -92,6 +100,11 @@ impl Extensions {
         self.add(
             *parameter == Parameter::ForwardTsnSupported,
             Extensions::PARTIAL_RELIABILITY,
+        );
+        let method = error_detection_method::DTLS;
+        self.add(
+            *parameter == Parameter::ZeroChecksumAcceptable { method },
+            Extensions::SENDS_ZERO_CHECKSUM,
         );
         if let Parameter::SupportedExtensions(types) = parameter {
             self.add(types.contains(&ChunkType::NR_SACK.0), Extensions::NR_SACK);
@@ -123,6 +136,10 @@ impl Extensions {
         }
         if self.has(Extensions::PARTIAL_RELIABILITY) {
             Parameter::ForwardTsnSupported.emit(list);
+        }
+        if self.has(Extensions::ACCEPTS_ZERO_CHECKSUM) {
+            let method = error_detection_method::DTLS;
+            Parameter::ZeroChecksumAcceptable { method }.emit(list);
         }
         // RFC 5061 §4.2.7: chunks that RFC 9260 does not have, named by type.
         let mut types = Vec::new();

@@ -29,8 +29,8 @@ mod trace;
 pub use address::{Ecn, PacketMeta, Transmit, TransportAddr};
 pub use association::{Association, AssociationStats, MAX_PINGS, State};
 pub use config::{
-    AssociationConfig, AuthConfig, EndpointConfig, HeartbeatTimer, MAX_ADDRESSES, Preset, RuleChanges, Scheduler,
-    SharedConfig,
+    AssociationConfig, AuthConfig, EndpointConfig, ErrorDetection, HeartbeatTimer, MAX_ADDRESSES, Preset, RuleChanges,
+    Scheduler, SharedConfig,
 };
 pub use endpoint::{Endpoint, EndpointStats};
 pub use error::{AddressError, ConfigError, ConnectError, Discard, SendError};

@@ -17,6 +17,8 @@ pub(crate) struct Packet<'s> {
     pub(crate) stamp: Option<Timestamp>,
     /// The packet has an AUTH chunk, whose HMAC is filled in at the end.
     pub(crate) signed: bool,
+    /// A chunk requires a correct CRC32c (RFC 9653 §5.2 rules 1 to 3).
+    needs_checksum: bool,
 }
 
 impl<'s> Packet<'s> {
@@ -30,6 +32,7 @@ impl<'s> Packet<'s> {
             ecn: Ecn::NotEct,
             stamp: None,
             signed: false,
+            needs_checksum: false,
         }
     }
 
@@ -43,6 +46,11 @@ impl<'s> Packet<'s> {
     }
 
     pub(crate) fn push(&mut self, chunk: &Chunk<'_>) {
+        self.needs_checksum |= matches!(chunk, Chunk::Init(_) | Chunk::CookieEcho { .. } | Chunk::Asconf(_));
+        self.append(chunk);
+    }
+
+    fn append(&mut self, chunk: &Chunk<'_>) {
         self.room = self.room.saturating_sub(chunk.wire_len());
         self.has_chunk = true;
         self.sink.push(chunk);
@@ -60,7 +68,16 @@ impl<'s> Packet<'s> {
         if let Some(stamp) = self.stamp.take() {
             self.sink.push(&Chunk::Timestamp(stamp));
         }
-        self.push(&Chunk::Data(data));
+        self.append(&Chunk::Data(data));
+    }
+
+    /// Ends the packet and returns its length in bytes. `zero_checksum`: the peer accepts a checksum of zero.
+    pub(crate) fn finish(self, zero_checksum: bool) -> usize {
+        if zero_checksum && !self.needs_checksum {
+            self.sink.finish_without_checksum()
+        } else {
+            self.sink.finish()
+        }
     }
 
     // [9260:6.10-1]

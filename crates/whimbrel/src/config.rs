@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use whimbrel_control::Span;
-use whimbrel_proto::AssociationConfig;
+use whimbrel_proto::{AssociationConfig, ConfigError};
 
 use crate::transport::Transport;
 
@@ -90,6 +90,20 @@ impl StackConfig {
     /// Longest message that is sent or accepted by default, in bytes: [`AssociationConfig::max_message`].
     pub const MAX_MESSAGE: u32 = 16 << 20;
 
+    /// Refuses associations without CRC32c (RFC 9653). No transport detects changed bytes as reliably: UDP does not, and one of the user's
+    /// has no means to say so.
+    pub(crate) fn require_checksums(&self) -> Result<(), ConfigError> {
+        match self.association.zero_checksum {
+            None => Ok(()),
+            Some(method) => Err(ConfigError {
+                field: "zero_checksum".into(),
+                value: format!("{method:?}").to_lowercase(),
+                hint: "requires a layer below that detects changed bytes as DTLS does; over sockets, leave it out"
+                    .to_owned(),
+            }),
+        }
+    }
+
     /// The defaults, on these local addresses.
     pub fn local(local: impl IntoIterator<Item = SocketAddr>) -> Self {
         StackConfig {
@@ -132,5 +146,26 @@ impl Default for StackConfig {
             segmentation_offload: true,
             transport: None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use whimbrel_proto::ErrorDetection;
+
+    use super::*;
+
+    #[test]
+    fn rfc_9653_3_sockets_refuse_packets_without_checksum() {
+        let mut config = StackConfig::default();
+        config.require_checksums().expect("the default");
+        config.association.zero_checksum = Some(ErrorDetection::Dtls);
+        let error = config.require_checksums().expect_err("UDP is no such layer");
+        assert_eq!(
+            error.to_string(),
+            "zero_checksum = dtls: requires a layer below that detects changed bytes as DTLS does; over sockets, leave it out"
+        );
+        let error = crate::Stack::bind(config).expect_err("refused");
+        assert!(matches!(error, crate::BindError::Config(_)), "{error}");
     }
 }

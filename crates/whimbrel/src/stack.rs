@@ -75,6 +75,7 @@ impl Stack {
     }
 
     fn start(config: StackConfig, listen: bool) -> Result<Self, BindError> {
+        config.require_checksums()?;
         environment::in_runtime()?;
         let Environment {
             transport,

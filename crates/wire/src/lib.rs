@@ -61,7 +61,8 @@ pub use number::{MessageNumber, Mid, Ssn, Tsn};
 pub use owned::OwnedPacket;
 pub use packet::{COMMON_HEADER_LEN, Checksum, Chunks, CommonHeader, PacketError, PacketView};
 pub use parameter::{
-    Parameter, ParameterIter, Parameters, RawParameter, RawParameterIter, parameter_type, reconfig_result,
+    Parameter, ParameterIter, Parameters, RawParameter, RawParameterIter, error_detection_method, parameter_type,
+    reconfig_result,
 };
 pub use sink::{ByteSink, ChecksumField, PacketSink};
 pub use tlv::{NumberList, RawTlv, RawTlvs, TlvError};

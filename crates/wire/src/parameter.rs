@@ -1,5 +1,5 @@
 //! Parameters of INIT, INIT ACK, HEARTBEAT and HEARTBEAT ACK: RFC 9260 §3.2.1, §3.3.2.1, §3.3.3.1, §3.3.5; of authentication,
-//! RFC 4895 §3; of ASCONF and ASCONF-ACK, RFC 5061 §4.2; of RE-CONFIG, RFC 6525 §4.
+//! RFC 4895 §3; of ASCONF and ASCONF-ACK, RFC 5061 §4.2; of RE-CONFIG, RFC 6525 §4; of zero checksums, RFC 9653 §4.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -41,6 +41,8 @@ pub mod parameter_type {
     pub const ADD_INCOMING_STREAMS: u16 = 18;
     /// ECN Capable, RFC 4960 Appendix A.
     pub const ECN_CAPABLE: u16 = 0x8000;
+    /// Zero Checksum Acceptable, RFC 9653 §4.
+    pub const ZERO_CHECKSUM_ACCEPTABLE: u16 = 0x8001;
     /// Random, RFC 4895 §3.1.
     pub const RANDOM: u16 = 0x8002;
     /// Chunk List, RFC 4895 §3.2.
@@ -71,6 +73,12 @@ pub mod parameter_type {
     pub const NEW_GAPS: u16 = 0xbe03;
     /// SACKs return the timestamps of several packets, and each timestamp is used for one packet; not in an RFC.
     pub const REPEATED_TIMESTAMPS: u16 = 0xbe04;
+}
+
+/// Alternate error detection methods (RFC 9653 §8).
+pub mod error_detection_method {
+    /// SCTP over DTLS, RFC 8261.
+    pub const DTLS: u32 = 1;
 }
 
 /// Results of a request of RE-CONFIG (RFC 6525 §4.4).
@@ -159,6 +167,11 @@ pub enum Parameter<'a> {
     SupportedAddressTypes(NumberList<'a>),
     /// The sender supports ECNE and CWR (0x8000).
     EcnCapable,
+    /// The sender accepts packets with a checksum of zero that are protected by this alternate error detection method (0x8001).
+    ZeroChecksumAcceptable {
+        /// The method (EDMID), see [`error_detection_method`].
+        method: u32,
+    },
     /// The sender supports and requests TIMESTAMP chunks (0xbe01).
     Timestamps,
     /// The sender echoes the congestion indications of routers (0xbe02).
@@ -271,6 +284,7 @@ impl<'a> Parameter<'a> {
     fn decode(raw: RawParameter<'a>) -> Result<Self, TlvError> {
         let value = raw.value();
         let bad_value = raw.0.bad_value();
+        let number = || value.try_into().map(u32::from_be_bytes).map_err(|_| bad_value);
         Ok(match raw.parameter_type() {
             parameter_type::HEARTBEAT_INFO => Self::HeartbeatInfo(value),
             parameter_type::IPV4_ADDRESS => {
@@ -283,12 +297,9 @@ impl<'a> Parameter<'a> {
             }
             parameter_type::STATE_COOKIE => Self::StateCookie(value),
             parameter_type::UNRECOGNIZED_PARAMETER => Self::Unrecognized(value),
-            parameter_type::COOKIE_PRESERVATIVE => {
-                let increment = value.try_into().map_err(|_| bad_value)?;
-                Self::CookiePreservative {
-                    increment_ms: u32::from_be_bytes(increment),
-                }
-            }
+            parameter_type::COOKIE_PRESERVATIVE => Self::CookiePreservative {
+                increment_ms: number()?,
+            },
             parameter_type::HOST_NAME_ADDRESS => Self::HostName(value),
             parameter_type::SUPPORTED_ADDRESS_TYPES if value.len().is_multiple_of(2) => {
                 Self::SupportedAddressTypes(NumberList::from_wire_bytes(value))
@@ -296,6 +307,7 @@ impl<'a> Parameter<'a> {
             parameter_type::SUPPORTED_ADDRESS_TYPES => return Err(bad_value),
             parameter_type::ECN_CAPABLE if value.is_empty() => Self::EcnCapable,
             parameter_type::ECN_CAPABLE => return Err(bad_value),
+            parameter_type::ZERO_CHECKSUM_ACCEPTABLE => Self::ZeroChecksumAcceptable { method: number()? },
             parameter_type::TIMESTAMPS if value.is_empty() => Self::Timestamps,
             parameter_type::ECI_CAPABLE if value.is_empty() => Self::EciCapable,
             parameter_type::NEW_GAPS if value.is_empty() => Self::NewGaps,
@@ -332,18 +344,8 @@ impl<'a> Parameter<'a> {
                     causes: Causes::from_wire_bytes(causes),
                 }
             }
-            parameter_type::SUCCESS => {
-                let correlation = value.try_into().map_err(|_| bad_value)?;
-                Self::Success {
-                    correlation: u32::from_be_bytes(correlation),
-                }
-            }
-            parameter_type::ADAPTATION_LAYER => {
-                let indication = value.try_into().map_err(|_| bad_value)?;
-                Self::AdaptationLayer {
-                    indication: u32::from_be_bytes(indication),
-                }
-            }
+            parameter_type::SUCCESS => Self::Success { correlation: number()? },
+            parameter_type::ADAPTATION_LAYER => Self::AdaptationLayer { indication: number()? },
             parameter_type::OUTGOING_RESET
             | parameter_type::INCOMING_RESET
             | parameter_type::TSN_RESET
@@ -367,6 +369,7 @@ impl<'a> Parameter<'a> {
             Self::HostName(_) => parameter_type::HOST_NAME_ADDRESS,
             Self::SupportedAddressTypes(_) => parameter_type::SUPPORTED_ADDRESS_TYPES,
             Self::EcnCapable => parameter_type::ECN_CAPABLE,
+            Self::ZeroChecksumAcceptable { .. } => parameter_type::ZERO_CHECKSUM_ACCEPTABLE,
             Self::Timestamps => parameter_type::TIMESTAMPS,
             Self::EciCapable => parameter_type::ECI_CAPABLE,
             Self::NewGaps => parameter_type::NEW_GAPS,
@@ -431,7 +434,9 @@ impl<'a> Parameter<'a> {
                 let causes = tlv::whole_within(causes.wire_bytes(), tlv::MAX_TLV_VALUE_LEN - 4);
                 tlv::append_parts(list, code, &correlation.to_be_bytes(), causes);
             }
-            Self::Success { correlation: number } | Self::AdaptationLayer { indication: number } => {
+            Self::Success { correlation: number }
+            | Self::AdaptationLayer { indication: number }
+            | Self::ZeroChecksumAcceptable { method: number } => {
                 tlv::append(list, code, &number.to_be_bytes());
             }
             Self::OutgoingReset {
@@ -680,6 +685,12 @@ mod tests {
         );
         both_ways(&[0, 12, 0, 6, 0, 6], Parameter::SupportedAddressTypes(NumberList::IPV6));
         both_ways(&[0x80, 0, 0, 4], Parameter::EcnCapable);
+        // RFC 9653 §4
+        let method = error_detection_method::DTLS;
+        both_ways(
+            &[0x80, 1, 0, 8, 0, 0, 0, 1],
+            Parameter::ZeroChecksumAcceptable { method },
+        );
         both_ways(&[0xbe, 1, 0, 4], Parameter::Timestamps);
         both_ways(&[0xbe, 2, 0, 4], Parameter::EciCapable);
         both_ways(&[0xbe, 3, 0, 4], Parameter::NewGaps);
@@ -693,7 +704,38 @@ mod tests {
             &[0x80, 4, 0, 8, 0, 3, 0, 1],
             Parameter::HmacAlgorithms(NumberList::from_wire_bytes(&[0, 3, 0, 1])),
         );
-        // RFC 6525 §4
+        // RFC 5061 §4.2
+        both_ways(
+            &[0x80, 0x08, 0, 6, 0x82, 0xc0],
+            Parameter::SupportedExtensions(&[0x82, 0xc0]),
+        );
+        let (correlation, address) = (0x0102_0304, IpAddr::from([10, 0, 0, 9]));
+        let request = |kind: u8| [0xc0, kind, 0, 16, 1, 2, 3, 4, 0, 5, 0, 8, 10, 0, 0, 9];
+        both_ways(&request(1), Parameter::AddIp { correlation, address });
+        both_ways(&request(2), Parameter::DeleteIp { correlation, address });
+        both_ways(&request(4), Parameter::SetPrimary { correlation, address });
+        both_ways(
+            &[0xc0, 3, 0, 12, 1, 2, 3, 4, 0, 0xa0, 0, 4],
+            Parameter::ErrorCauseIndication {
+                correlation,
+                causes: Causes::from_wire_bytes(&[0, 0xa0, 0, 4]),
+            },
+        );
+        both_ways(&[0xc0, 5, 0, 8, 1, 2, 3, 4], Parameter::Success { correlation });
+        both_ways(
+            &[0xc0, 6, 0, 8, 0, 0, 0, 7],
+            Parameter::AdaptationLayer { indication: 7 },
+        );
+        let raw = [0x80, 0x05, 0, 6, 0x82, 0xc0]; // Padding, RFC 4820
+        both_ways(
+            &raw,
+            Parameter::Unknown(RawParameter::from_bytes(&raw).expect("length agrees")),
+        );
+    }
+
+    // RFC 6525 §4
+    #[test]
+    fn every_parameter_of_re_config_on_the_wire() {
         let request = 0x0102_0304;
         both_ways(
             &[0, 13, 0, 20, 1, 2, 3, 4, 0, 0, 0, 5, 0, 0, 0, 6, 0, 1, 0, 9],
@@ -730,33 +772,6 @@ mod tests {
         both_ways(
             &[0, 18, 0, 12, 1, 2, 3, 4, 0, 3, 0, 0],
             Parameter::AddIncomingStreams { request, count },
-        );
-        // RFC 5061 §4.2
-        both_ways(
-            &[0x80, 0x08, 0, 6, 0x82, 0xc0],
-            Parameter::SupportedExtensions(&[0x82, 0xc0]),
-        );
-        let (correlation, address) = (0x0102_0304, IpAddr::from([10, 0, 0, 9]));
-        let request = |kind: u8| [0xc0, kind, 0, 16, 1, 2, 3, 4, 0, 5, 0, 8, 10, 0, 0, 9];
-        both_ways(&request(1), Parameter::AddIp { correlation, address });
-        both_ways(&request(2), Parameter::DeleteIp { correlation, address });
-        both_ways(&request(4), Parameter::SetPrimary { correlation, address });
-        both_ways(
-            &[0xc0, 3, 0, 12, 1, 2, 3, 4, 0, 0xa0, 0, 4],
-            Parameter::ErrorCauseIndication {
-                correlation,
-                causes: Causes::from_wire_bytes(&[0, 0xa0, 0, 4]),
-            },
-        );
-        both_ways(&[0xc0, 5, 0, 8, 1, 2, 3, 4], Parameter::Success { correlation });
-        both_ways(
-            &[0xc0, 6, 0, 8, 0, 0, 0, 7],
-            Parameter::AdaptationLayer { indication: 7 },
-        );
-        let raw = [0x80, 0x05, 0, 6, 0x82, 0xc0]; // Padding, RFC 4820
-        both_ways(
-            &raw,
-            Parameter::Unknown(RawParameter::from_bytes(&raw).expect("length agrees")),
         );
     }
 

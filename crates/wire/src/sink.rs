@@ -26,6 +26,12 @@ pub trait PacketSink {
     /// Ends the packet and returns its length on the wire in bytes, including the common header.
     // [9260:6.8-2]
     fn finish(&mut self) -> usize;
+
+    /// Ends the packet with a checksum of zero and returns its length. Only a receiver that has offered it accepts the packet
+    /// (RFC 9653 §5.3). A destination without a checksum field does the same as in [`finish`](Self::finish).
+    fn finish_without_checksum(&mut self) -> usize {
+        self.finish()
+    }
 }
 
 /// The checksum field that [`ByteSink`] writes.
@@ -83,6 +89,11 @@ impl PacketSink for ByteSink<'_> {
         }
         packet.len()
     }
+
+    fn finish_without_checksum(&mut self) -> usize {
+        // The field is zero since the start of the packet.
+        self.out.len() - self.start
+    }
 }
 
 #[cfg(test)]
@@ -124,5 +135,28 @@ mod tests {
         sink.push(&Chunk::CookieAck);
         sink.finish();
         assert_eq!(out, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11, 0, 0, 4]);
+    }
+
+    // RFC 9653 §5.2: packet by packet.
+    #[test]
+    fn a_packet_without_checksum_does_not_change_its_neighbours() {
+        let mut out = Vec::new();
+        let mut sink = ByteSink::new(&mut out, ChecksumField::Compute);
+        for with_checksum in [true, false, true] {
+            sink.begin(CommonHeader::default());
+            sink.push(&Chunk::CookieAck);
+            let len = if with_checksum {
+                sink.finish()
+            } else {
+                sink.finish_without_checksum()
+            };
+            assert_eq!(len, 16);
+        }
+        let [first, second, third] = [0, 16, 32].map(|start| &out[start..start + 16]);
+        assert_eq!(crc::stored_checksum(second), Some(0));
+        assert_eq!(
+            (first, crc::packet_checksum(second)),
+            (third, crc::stored_checksum(first))
+        );
     }
 }

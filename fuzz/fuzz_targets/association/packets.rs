@@ -82,11 +82,14 @@ impl Knowledge {
 
 /// Makes the checksum right, mostly: otherwise hardly anything would get past it.
 fn seal(bytes: &mut [u8], input: &mut Input<'_>) {
-    if input.below(16) != 15
-        && let Some(checksum) = whimbrel_wire::packet_checksum(bytes)
-    {
-        bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
-    }
+    let Some(correct) = whimbrel_wire::packet_checksum(bytes) else { return };
+    let checksum = match input.below(16) {
+        15 => return,
+        // RFC 9653
+        14 => 0,
+        _ => correct,
+    };
+    bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
 }
 
 pub fn mutate(bytes: &mut Vec<u8>, input: &mut Input<'_>) {
@@ -337,7 +340,7 @@ fn push_init(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mut
 }
 
 fn parameter<'a, 'i: 'a>(knowledge: &'a Knowledge, input: &mut Input<'i>) -> Parameter<'a> {
-    match input.below(8) {
+    match input.below(9) {
         0 => Parameter::Ipv4([10, 0, input.byte() % 5, 1 + input.byte() % 2].into()),
         1 => Parameter::Ipv6([0; 16].into()),
         2 => Parameter::StateCookie(&knowledge.cookie),
@@ -345,6 +348,7 @@ fn parameter<'a, 'i: 'a>(knowledge: &'a Knowledge, input: &mut Input<'i>) -> Par
         4 => Parameter::Unrecognized(input.bytes(4)),
         5 => Parameter::SupportedExtensions(input.bytes(3)),
         6 => Parameter::NewGaps,
+        7 => Parameter::ZeroChecksumAcceptable { method: input.below(3) as u32 },
         _ => Parameter::HostName(b"x"),
     }
 }

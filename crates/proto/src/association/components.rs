@@ -69,6 +69,10 @@ pub(super) struct Agreed {
     pub(super) gives_up: bool,
     /// User messages are sent in I-DATA chunks (RFC 8260).
     pub(super) interleaves: bool,
+    /// Packets with a checksum of zero are accepted: this end has offered it (RFC 9653 §5.3).
+    pub(super) accepts_zero_checksum: bool,
+    /// The peer accepts them (RFC 9653 §5.2).
+    pub(super) sends_zero_checksum: bool,
     /// Present only if timestamps were negotiated.
     pub(super) stamping: Option<Box<Stamping>>,
     /// Local random number, if authentication is supported.

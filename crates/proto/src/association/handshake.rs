@@ -159,6 +159,7 @@ impl Association {
         self.agree_on_reports(agreement.extensions);
         self.agreed.gives_up = agreement.extensions.gives_up();
         self.agreed.interleaves = agreement.extensions.has(Extensions::INTERLEAVING);
+        self.agree_on_checksum(agreement.extensions);
         self.agree_on_auth(agreement.auth.as_ref(), agreement.extensions);
         let (local_tsn, peer_tsn) = (agreement.local_initial_tsn.0, agreement.peer_initial_tsn.0);
         self.agree_on_asconf(agreement.extensions, local_tsn, peer_tsn);
@@ -460,6 +461,8 @@ impl Association {
             self.establish(ctx);
         } else {
             self.ends.peer_tag = cookie.peer_tag;
+            // A checksum that the peer does not accept would stop everything.
+            self.agree_on_checksum(Extensions(cookie.supports));
         }
         self.send_cookie_ack(ctx, meta);
     }

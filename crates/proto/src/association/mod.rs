@@ -4,6 +4,7 @@ mod addresses;
 mod asconf;
 mod auth;
 mod buffers;
+mod checksum;
 mod chunks;
 mod components;
 mod congestion_control;
@@ -132,6 +133,8 @@ impl Association {
             tuning: tuning::Tuning::new(&config),
             agreed: Agreed {
                 auth_random,
+                // The INIT offers it, and the INIT ACK may already make use of it.
+                accepts_zero_checksum: Extensions::wanted(&config).has(Extensions::ACCEPTS_ZERO_CHECKSUM),
                 ..Agreed::default()
             },
             timers: Timers::default(),

@@ -81,7 +81,7 @@ impl Association {
         if let Some(auth) = self.agreed.auth.as_ref().filter(|_| packet.signed) {
             auth.signer.seal(packet.sink);
         }
-        let wire_len = packet.sink.finish();
+        let wire_len = packet.finish(self.agreed.sends_zero_checksum);
         self.count_packet(ctx, path, wire_len);
         Some((path, ecn, wire_len))
     }
@@ -109,12 +109,13 @@ impl Association {
         let may_send = self.state.may_send_data();
         if let Some(path) = self.sending.next_probe().filter(|_| may_send) {
             let (source_port, destination_port) = self.ports();
-            let header = CommonHeader {
+            sink.begin(CommonHeader {
                 source_port,
                 destination_port,
                 verification_tag: self.ends.peer_tag,
-            };
-            let wire_len = self.sending.send_probe(ctx, sink, header, path);
+            });
+            let packet = Packet::new(sink, path, self.sending.max_packet(path) - COMMON_HEADER_LEN);
+            let wire_len = self.sending.send_probe(ctx, packet, self.agreed.sends_zero_checksum);
             self.count_packet(ctx, path, wire_len);
             return Some((path, Ecn::NotEct, wire_len));
         }

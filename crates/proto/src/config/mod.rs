@@ -2,6 +2,7 @@
 
 mod auth;
 mod endpoint;
+mod error_detection;
 mod preset;
 mod resolved;
 mod scheduler;
@@ -18,6 +19,7 @@ use whimbrel_control::{Scheme, SchemeParts, Span, Time};
 
 pub use auth::AuthConfig;
 pub use endpoint::{EndpointConfig, MAX_ADDRESSES};
+pub use error_detection::ErrorDetection;
 pub use preset::{HeartbeatTimer, Preset, RuleChanges};
 pub(crate) use resolved::Resolved;
 pub use scheduler::Scheduler;
@@ -146,6 +148,12 @@ pub struct AssociationConfig {
     /// In which order messages of different streams are sent (RFC 8260 §3). With interleaving, the order is that of their fragments.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Scheduler::is_default"))]
     pub scheduler: Scheduler,
+    /// The layer below, if it detects changed bytes at least as well as the CRC32c: every packet of the association then has to come through it.
+    /// The association offers to accept packets with a checksum of zero (RFC 9653), and sends such packets if the peer offers the same. INIT,
+    /// COOKIE ECHO, ASCONF and packets that belong to no association keep their CRC32c. UDP and IP are no such layers, so that sockets refuse
+    /// the setting. In a scenario, it changes INIT and INIT ACK alone. Absent: every packet has a CRC32c, and no other is accepted.
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
+    pub zero_checksum: Option<ErrorDetection>,
     /// HB.Max.Burst: maximum number of heartbeats sent at once, 1 to 255.
     #[cfg_attr(feature = "config", schemars(range(min = 1, max = 255)))]
     pub hb_max_burst: u32,
@@ -289,6 +297,7 @@ impl Default for AssociationConfig {
             stream_changes: false,
             interleaving: false,
             scheduler: Scheduler::default(),
+            zero_checksum: None,
             hb_max_burst: 1,
             sack_delay: Span::from_millis(200),
             sack_frequency: 2,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use whimbrel_control::Time;
-use whimbrel_wire::{Cause, Chunk, ChunkError, ChunkType, PacketView};
+use whimbrel_wire::{Cause, Checksum, Chunk, ChunkError, ChunkType, PacketView};
 
 use super::{Endpoint, Reply, ReplyChunk, context};
 use crate::address::{PacketMeta, is_unicast};
@@ -11,7 +11,34 @@ use crate::association::Signer;
 use crate::context::Context;
 use crate::error::Discard;
 
+/// Returns whether an AUTH chunk is followed by COOKIE ECHO: it precedes the chunks that it authenticates (RFC 4895 §6.2).
+fn authenticates_cookie_echo(packet: &PacketView<'_>) -> bool {
+    matches!(packet.chunks().nth(1), Some(Ok(Chunk::CookieEcho { .. })))
+}
+
 impl Endpoint {
+    /// Returns whether a packet with a checksum of zero needs no correct CRC32c: its association has offered to accept that (RFC 9653
+    /// §5.3). INIT and COOKIE ECHO are not processed by an association, and so always have a correct one (§5.2). The association is found
+    /// at less cost than the CRC32c is computed.
+    #[inline(never)]
+    pub(super) fn accepts_zero_checksum(&self, datagram: &[u8]) -> bool {
+        let Ok(packet) = PacketView::parse(datagram, Checksum::Ignore) else {
+            return false;
+        };
+        let header = packet.header();
+        let tag = header.verification_tag;
+        let needs_one = match packet.first_chunk_type() {
+            Some(ChunkType::INIT | ChunkType::COOKIE_ECHO) => true,
+            Some(ChunkType::AUTH) => authenticates_cookie_echo(&packet),
+            _ => false,
+        };
+        let index = self.table.by_tag(tag);
+        index.and_then(|index| self.table.at(index)).is_some_and(|association| {
+            let is_for_it = association.ports() == (header.destination_port, header.source_port);
+            is_for_it && association.accepts_zero_checksum() && !needs_one
+        })
+    }
+
     // [9260:1.3-3, 3-1, 6.10-8, 3.1-1, 3.1-2, 8.4-1, 8.4-3, 8.4-5, 8.5-2, 8.5.1-2, 8.5.1-3, 12.3-2, 5.1.2-6]
     pub(super) fn dispatch(&mut self, now: Time, meta: PacketMeta, packet: &PacketView<'_>) -> Result<(), Discard> {
         let header = packet.header();
@@ -32,10 +59,7 @@ impl Endpoint {
         if first.must_be_alone() && packet.chunks().nth(1).is_some() {
             return Err(Discard::Bundled);
         }
-        if first == ChunkType::AUTH
-            && let Some(Ok(Chunk::CookieEcho { .. })) = packet.chunks().nth(1)
-        {
-            // RFC 4895 §6.2: AUTH precedes the chunks that it authenticates.
+        if first == ChunkType::AUTH && authenticates_cookie_echo(packet) {
             first = ChunkType::COOKIE_ECHO;
         }
         match first {

@@ -20,7 +20,7 @@ use rand_core::Rng;
 use whimbrel_control::discriminator::DiscriminatorSpec;
 use whimbrel_control::window::WindowSpec;
 use whimbrel_control::{Controller, Time};
-use whimbrel_wire::{Checksum, Chunk, PacketError, PacketSink, PacketView, Payload};
+use whimbrel_wire::{Checksum, Chunk, PacketError, PacketSink, PacketView, Payload, stored_checksum};
 
 use budget::Budget;
 use consumed::ConsumedCookies;
@@ -272,7 +272,12 @@ impl Endpoint {
             self.note_discard(now, Discard::Flood);
             return Err(Discard::Flood);
         }
-        match PacketView::parse(datagram, Checksum::Verify) {
+        let checksum = if stored_checksum(datagram) == Some(0) && self.accepts_zero_checksum(datagram) {
+            Checksum::Ignore
+        } else {
+            Checksum::Verify
+        };
+        match PacketView::parse(datagram, checksum) {
             Ok(packet) => self.handle_packet(now, meta, &packet),
             Err(error) => {
                 let reason = if matches!(error, PacketError::BadChecksum { .. }) {

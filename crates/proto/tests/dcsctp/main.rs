@@ -1,16 +1,21 @@
 //! The protocol core and dcsctp, the SCTP of WebRTC in Chromium and Firefox, in memory: handshakes from either end, messages of all sizes,
-//! partial reliability, interleaving, resets of streams and endings, over a network that may lose, delay and reorder packets.
+//! partial reliability, interleaving, resets of streams, checksums of zero and endings, over a network that may lose, delay and reorder
+//! packets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use dcsctp::api::{DcSctpSocket, Options, PpId, SendOptions, SocketEvent, SocketState, SocketTime, StreamId};
+use dcsctp::api::{
+    DcSctpSocket, Options, PpId, SendOptions, SocketEvent, SocketState, SocketTime, StreamId,
+    ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_LOWER_LAYER_DTLS,
+    ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_NONE,
+};
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{
-    AssocId, AssociationConfig, CloseReason, Ecn, Endpoint, EndpointConfig, Event, Message, PacketMeta, Reliability,
-    Scheduler, State, StreamChange, StreamList, TransportAddr,
+    AssocId, AssociationConfig, CloseReason, Discard, Ecn, Endpoint, EndpointConfig, ErrorDetection, Event, Message,
+    PacketMeta, Reliability, Scheduler, State, StreamChange, StreamList, TransportAddr,
 };
-use whimbrel_wire::{ByteSink, Checksum, ChecksumField, ChunkType, PacketView};
+use whimbrel_wire::{ByteSink, Checksum, ChecksumField, ChunkType, PacketView, stored_checksum};
 
 const OUR_PORT: u16 = 5001;
 const THEIR_PORT: u16 = 5002;
@@ -33,6 +38,8 @@ struct Pair {
     loss: f64,
     /// Types of the chunks sent by us and by them.
     chunks: [BTreeSet<ChunkType>; 2],
+    /// Of each packet: whether they sent it, and whether its checksum is zero.
+    checksums: Vec<(bool, bool)>,
     events: Vec<Event>,
     errors: Vec<String>,
     /// Resets that they were notified of: whether of streams from us, and the stream.
@@ -90,6 +97,7 @@ impl Pair {
             sent: 0,
             loss: 0.0,
             chunks: Default::default(),
+            checksums: Vec::new(),
             events: Vec::new(),
             errors: Vec::new(),
             resets: Vec::new(),
@@ -133,7 +141,11 @@ impl Pair {
     }
 
     fn carry(&mut self, to_us: bool, bytes: Vec<u8>) {
-        let packet = PacketView::parse(&bytes, Checksum::Verify).expect("well formed");
+        let is_zero = stored_checksum(&bytes) == Some(0);
+        self.checksums.push((to_us, is_zero));
+        // The receiver decides on packets without CRC32c.
+        let checksum = if is_zero { Checksum::Ignore } else { Checksum::Verify };
+        let packet = PacketView::parse(&bytes, checksum).expect("well formed");
         let types = packet.chunks().map(|chunk| chunk.expect("well formed").chunk_type());
         self.chunks[usize::from(to_us)].extend(types);
         self.sent += 1;
@@ -514,4 +526,104 @@ fn either_end_shuts_down_or_aborts() {
             assert_eq!((pair.read_by_us.len(), pair.read_by_them.len()), (1, 1));
         }
     }
+}
+
+/// Returns whether the packets sent by us and by them, from this one on, had a checksum of zero; panics if some had and others had not.
+fn zero_checksums(pair: &Pair, from: usize) -> [bool; 2] {
+    [false, true].map(|by_them| {
+        let sent = pair.checksums[from..].iter().filter(|(them, _)| *them == by_them);
+        let zeros: BTreeSet<bool> = sent.map(|(_, is_zero)| *is_zero).collect();
+        assert_eq!(zeros.len(), 1, "some of them");
+        zeros.contains(&true)
+    })
+}
+
+/// RFC 9653: dcsctp sends and offers a checksum of zero if both ends have the method.
+#[test]
+fn checksums_are_left_out_if_both_ends_have_dtls_below() {
+    for (own, their) in [(true, true), (true, false), (false, true), (false, false)] {
+        let config = AssociationConfig {
+            zero_checksum: own.then_some(ErrorDetection::Dtls),
+            ..our_config()
+        };
+        let options = Options {
+            zero_checksum_alternate_error_detection_method: if their {
+                ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_LOWER_LAYER_DTLS
+            } else {
+                ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_NONE
+            },
+            ..their_options()
+        };
+        for we_open in [true, false] {
+            let (mut pair, id) = Pair::established(&config, &options, we_open);
+            let both = own && their;
+            let association = pair.ours.association(id).expect("established");
+            assert_eq!(association.sends_zero_checksum(), both);
+            assert_eq!(association.accepts_zero_checksum(), own);
+            let metrics = pair.theirs.get_metrics().expect("connected");
+            assert_eq!(metrics.uses_zero_checksum, both);
+            let established = pair.checksums.len();
+            pair.loss = 0.03;
+            for number in 0..20 {
+                pair.send(Message::new(1, content(number, 20_000)));
+                pair.they_send(1, content(number, 20_000), &SendOptions::default());
+            }
+            pair.run(Duration::from_secs(60));
+            let wanted: Vec<Content> = (0..20).map(|number| (1, content(number, 20_000))).collect();
+            assert!(
+                pair.read_by_us == wanted && pair.read_by_them == wanted,
+                "{own} {their} {we_open}"
+            );
+            assert_eq!(zero_checksums(&pair, established), [both; 2], "{own} {their} {we_open}");
+            assert_eq!(pair.ours.stats().discarded[Discard::Checksum as usize], 0);
+            pair.loss = 0.0;
+            let now = pair.time();
+            if we_open {
+                pair.theirs.shutdown();
+            } else {
+                pair.ours.shutdown(now, id);
+            }
+            pair.run(Duration::from_secs(10));
+            assert_eq!(pair.closed(), Some(&CloseReason::Graceful));
+            assert_eq!(pair.theirs.state(), SocketState::Closed);
+            assert_eq!(pair.errors, [""; 0]);
+        }
+    }
+}
+
+/// Both open the association at once, and then dcsctp starts again.
+#[test]
+fn checksums_are_left_out_after_a_collision_and_after_a_restart() {
+    let config = AssociationConfig {
+        zero_checksum: Some(ErrorDetection::Dtls),
+        ..our_config()
+    };
+    let options = Options {
+        zero_checksum_alternate_error_detection_method: ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_LOWER_LAYER_DTLS,
+        ..their_options()
+    };
+    let mut pair = Pair::new(&config, &options, 3);
+    pair.open(&config);
+    pair.theirs.connect();
+    pair.run(Duration::from_secs(5));
+    let established = pair.checksums.len();
+    pair.send(Message::new(3, content(3, 5000)));
+    pair.they_send(4, content(4, 5000), &SendOptions::default());
+    pair.run(Duration::from_secs(2));
+    assert_eq!(pair.read_by_them, [(3, content(3, 5000))]);
+    assert_eq!(pair.read_by_us, [(4, content(4, 5000))]);
+    assert_eq!(zero_checksums(&pair, established), [true; 2]);
+    // Their process starts again.
+    pair.theirs = dcsctp::new_socket("again", &options);
+    pair.theirs.advance_time(SocketTime::zero() + pair.now);
+    pair.theirs.connect();
+    pair.run(Duration::from_secs(5));
+    assert_eq!(pair.theirs.state(), SocketState::Connected);
+    let established = pair.checksums.len();
+    pair.they_send(5, content(5, 5000), &SendOptions::default());
+    pair.send(Message::new(6, content(6, 5000)));
+    pair.run(Duration::from_secs(2));
+    assert_eq!(pair.read_by_us.last(), Some(&(5, content(5, 5000))));
+    assert_eq!(pair.read_by_them.last(), Some(&(6, content(6, 5000))));
+    assert_eq!(zero_checksums(&pair, established), [true; 2]);
 }

@@ -50,3 +50,4 @@ mod torture;
 mod transfer;
 mod translation;
 mod unexpected_handshake;
+mod zero_checksum;

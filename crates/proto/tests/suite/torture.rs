@@ -15,8 +15,8 @@ use whimbrel_control::recovery::{BackOff, RecoveryChanges, TransmissionRetransmi
 use whimbrel_control::window::WindowSpec;
 use whimbrel_control::{Rng, Scheme, Span, Time};
 use whimbrel_proto::{
-    AssocId, AssociationConfig, AuthConfig, CloseReason, Ecn, Event, Message, MessagePayload, Preset, Reliability,
-    Scheduler, SendError,
+    AssocId, AssociationConfig, AuthConfig, CloseReason, Ecn, ErrorDetection, Event, Message, MessagePayload, Preset,
+    Reliability, Scheduler, SendError,
 };
 
 const SEEDS: u64 = 6000;
@@ -167,6 +167,15 @@ fn interleave(rng: &mut Rng, [ours, theirs]: [AssociationConfig; 2]) -> [Associa
         interleaving: interleaves && rng.chance(0.9),
         partial_reliability: rng.chance(0.5),
         scheduler: pick(rng, &Scheduler::ALL),
+        ..config
+    })
+}
+
+/// Half of the associations are over DTLS, and most of their ends accept a checksum of zero.
+fn detect_errors(rng: &mut Rng, [ours, theirs]: [AssociationConfig; 2]) -> [AssociationConfig; 2] {
+    let is_over_dtls = rng.chance(0.5);
+    [ours, theirs].map(|config| AssociationConfig {
+        zero_checksum: (is_over_dtls && rng.chance(0.9)).then_some(ErrorDetection::Dtls),
         ..config
     })
 }
@@ -456,6 +465,7 @@ fn torture(seed: u64) {
     let (ours, theirs) = (account(&mut accounts, ours), account(&mut accounts, theirs));
     let mut roaming = Rng::stream(seed, "roaming");
     let both = roam(&mut roaming, [ours, theirs]);
+    let both = detect_errors(&mut Rng::stream(seed, "checksums"), both);
     let [ours, theirs] = interleave(&mut Rng::stream(seed, "orders"), both);
     let mut net = Net::with_config(paths, &theirs, seed);
     net.capture = false;

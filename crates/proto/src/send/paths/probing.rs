@@ -10,11 +10,12 @@
 
 use whimbrel_control::multipath::policy::PolicyEvent;
 use whimbrel_control::{Controller, LossSignal, Seq};
-use whimbrel_wire::{Chunk, CommonHeader, HeartbeatInfo, PacketSink};
+use whimbrel_wire::{Chunk, HeartbeatInfo};
 
 use crate::config::NEVER;
 use crate::context::Context;
 use crate::error::Discard;
+use crate::packet::Packet;
 use crate::send::Sending;
 use crate::send::path::{HEARTBEAT_INFO_LEN, HeartbeatContent};
 use crate::send::probes::{Fate, PathProbes, Probe, Probing};
@@ -129,14 +130,9 @@ impl Sending {
         self.largest_chunk().next_multiple_of(4)
     }
 
-    /// Writes a probe, which is a packet of its own. Returns its length.
-    pub(crate) fn send_probe(
-        &mut self,
-        ctx: &mut Context<'_>,
-        sink: &mut dyn PacketSink,
-        header: CommonHeader,
-        index: PathId,
-    ) -> usize {
+    /// Writes a probe, the only chunk of its packet, and ends the packet. Returns its length.
+    pub(crate) fn send_probe(&mut self, ctx: &mut Context<'_>, mut packet: Packet<'_>, zero_checksum: bool) -> usize {
+        let index = packet.path();
         let (len, timeout) = (self.probe_len(), self.paths[index].timeout());
         let nonce = ctx.random.next_u64();
         let probes = self.probes_of(index);
@@ -170,9 +166,8 @@ impl Sending {
         info.extend_from_slice(&content.to_bytes());
         info.extend_from_slice(&number.to_be_bytes());
         info.resize(INFO_LEN.max(len.saturating_sub(HeartbeatInfo::HEADER_LEN)), 0);
-        sink.begin(header);
-        sink.push(&Chunk::Heartbeat(HeartbeatInfo(info)));
-        let wire_len = sink.finish();
+        packet.push(&Chunk::Heartbeat(HeartbeatInfo(info)));
+        let wire_len = packet.finish(zero_checksum);
         self.stats.path_probes_sent += 1;
         self.stats.path_probe_bytes += wire_len as u64;
         wire_len

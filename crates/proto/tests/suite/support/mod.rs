@@ -15,10 +15,10 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{
-    AssocId, AssociationConfig, CloseReason, Ecn, Endpoint, EndpointConfig, Event, Message, PacketMeta, State,
-    StreamChange, TransportAddr,
+    AssocId, Association, AssociationConfig, CloseReason, Ecn, Endpoint, EndpointConfig, Event, Message, PacketMeta,
+    State, StreamChange, TransportAddr,
 };
-use whimbrel_wire::{ByteSink, Checksum, ChecksumField, Chunk, ChunkType, PacketView, Tsn};
+use whimbrel_wire::{ByteSink, Checksum, ChecksumField, Chunk, ChunkType, PacketView, Tsn, stored_checksum};
 
 pub use packets::*;
 
@@ -87,7 +87,27 @@ impl InFlight<'_> {
 }
 
 pub fn view(bytes: &[u8]) -> PacketView<'_> {
-    PacketView::parse(bytes, Checksum::Verify).expect("an endpoint sent a malformed packet")
+    let checksum = if has_zero_checksum(bytes) {
+        Checksum::Ignore
+    } else {
+        Checksum::Verify
+    };
+    PacketView::parse(bytes, checksum).expect("an endpoint sent a malformed packet")
+}
+
+/// Returns whether a packet has no CRC32c (RFC 9653). `Net` checks that its sender may leave it out.
+pub fn has_zero_checksum(bytes: &[u8]) -> bool {
+    stored_checksum(bytes) == Some(0)
+}
+
+/// RFC 9653 §5.2: an association may leave out the CRC32c if the peer accepts that, and not in packets with one of these chunks.
+fn check_zero_checksum(association: Option<&Association>, bytes: &[u8]) {
+    let types = chunk_types(bytes);
+    let association = association.unwrap_or_else(|| panic!("no association sent {types:?} without CRC32c"));
+    assert!(association.sends_zero_checksum(), "{types:?} without CRC32c");
+    for needs_one in [ChunkType::INIT, ChunkType::COOKIE_ECHO, ChunkType::ASCONF] {
+        assert!(!types.contains(&needs_one), "{types:?} without CRC32c");
+    }
 }
 
 pub fn chunk_types(bytes: &[u8]) -> Vec<ChunkType> {
@@ -268,6 +288,10 @@ impl Net {
             };
             assert_eq!(sent.wire_len, bytes.len());
             assert!(bytes.len() + 20 <= 1500, "a packet of {} bytes", bytes.len());
+            if has_zero_checksum(&bytes) {
+                let sender = sent.association.and_then(|id| endpoint.association(id));
+                check_zero_checksum(sender, &bytes);
+            }
             self.log.push((now, host, sent.remote, chunk_types(&bytes)));
             if self.capture {
                 self.wire.push(Sent {

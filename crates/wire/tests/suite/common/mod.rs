@@ -288,6 +288,7 @@ pub(crate) fn every_parameter(bytes: &[u8], number: u128, raw: &[u8], mut with: 
     with(Parameter::HostName(bytes));
     with(Parameter::SupportedAddressTypes(NumberList::from_wire_bytes(bytes)));
     with(Parameter::EcnCapable);
+    with(Parameter::ZeroChecksumAcceptable { method: number as u32 });
     with(Parameter::Timestamps);
     with(Parameter::EciCapable);
     with(Parameter::NewGaps);
