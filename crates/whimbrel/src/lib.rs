@@ -96,6 +96,7 @@ pub mod simulated;
 mod stack;
 mod statistics;
 mod stream;
+mod stream_changes;
 mod streams;
 mod timer;
 pub mod trace;

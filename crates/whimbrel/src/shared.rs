@@ -16,7 +16,7 @@ use whimbrel_proto::{
 use crate::environment::Clock;
 use crate::opened::Opened;
 use crate::paths::PathWatch;
-use crate::streams::StreamChanges;
+use crate::stream_changes::StreamChanges;
 use crate::transport::{Socket, Trouble};
 
 /// Send failures that are kept for a user who does not ask; more are only counted.
@@ -319,6 +319,9 @@ impl State {
         if let Some(watch) = &mut slot.watch {
             watch_paths(watch, shared.clock.instant(now), &event, self.endpoint.association(id));
         }
+        if slot.streams.on_event(&event) {
+            slot.signals.progress.notify_waiters();
+        }
         match event {
             Event::Connected { .. } => {
                 slot.progress = Progress::Established;
@@ -352,14 +355,6 @@ impl State {
                 if orphan {
                     self.forget(now, id);
                 }
-            }
-            Event::StreamsChanged(change) => {
-                slot.streams.on_changed(change);
-                slot.signals.progress.notify_waiters();
-            }
-            Event::StreamChangeRefused { change, result } => {
-                slot.streams.on_refused(change, result);
-                slot.signals.progress.notify_waiters();
             }
             Event::Restarted => self.on_restart(now, id),
             Event::LocalAddressAdded { .. } => {

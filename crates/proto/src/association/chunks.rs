@@ -4,10 +4,11 @@ use core::ops::ControlFlow;
 
 use whimbrel_wire::{
     ByteSink, COMMON_HEADER_LEN, Cause, Causes, ChecksumField, Chunk, ChunkError, ChunkType, Data, ForwardTsn,
-    PacketSink, PacketView, UnknownAction,
+    PacketSink, PacketView, Parameters, UnknownAction,
 };
 
 use super::components::Answers;
+use super::reconfig::Unreadable;
 use super::{Association, State};
 use crate::PathId;
 use crate::context::Context;
@@ -247,7 +248,7 @@ impl Association {
                 });
                 Err(Discard::OutOfTheBlue)
             }
-            Chunk::ReConfig { parameters } => self.on_reconfig(ctx, from, *parameters),
+            Chunk::ReConfig { parameters } => self.on_stream_change(ctx, from, *parameters),
             Chunk::Asconf(asconf) => self.on_asconf(ctx, meta, asconf),
             Chunk::AsconfAck(ack) => self.on_asconf_ack(ctx, from, ack),
             Chunk::ShutdownAck => self.on_shutdown_ack(ctx, from),
@@ -317,6 +318,37 @@ impl Association {
             Ok(())
         } else {
             Err(Discard::Limit)
+        }
+    }
+
+    /// Processes a RE-CONFIG chunk (RFC 6525 §5.2).
+    fn on_stream_change(
+        &mut self,
+        ctx: &mut Context<'_>,
+        from: PathId,
+        parameters: Parameters<'_>,
+    ) -> Result<(), Discard> {
+        if !self.state.takes_data() {
+            return Err(Discard::Unexpected);
+        }
+        match self.on_reconfig(ctx.now, parameters) {
+            Ok(answer) => {
+                if let Some(answer) = answer {
+                    let to = self.sending.confirmed_or_sending(from);
+                    self.answer(to, answer);
+                }
+                // Data may have waited for the response, and the shutdown for the data.
+                self.advance_shutdown(ctx);
+                Ok(())
+            }
+            Err(Unreadable::Malformed) => Err(Discard::InvalidChunk),
+            Err(Unreadable::Combination) => {
+                // RFC 6525 §3.1
+                let mut causes = Vec::new();
+                Cause::ProtocolViolation(b"RE-CONFIG with parameters that do not belong together").emit(&mut causes);
+                self.report(from, causes);
+                Err(Discard::InvalidChunk)
+            }
         }
     }
 

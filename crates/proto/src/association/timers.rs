@@ -126,6 +126,26 @@ impl Association {
         }
     }
 
+    /// The timer of the outstanding change of streams has expired.
+    fn on_reconfig_timer(&mut self, ctx: &mut Context<'_>) {
+        let Some(reconfig) = &mut self.agreed.reconfig else {
+            return;
+        };
+        reconfig.stop();
+        let Some((path, in_progress)) = reconfig.outstanding() else {
+            return;
+        };
+        self.trace_timer(ctx, TimerKind::Reconfig, Some(path));
+        // RFC 6525 §5.2.7 H2: the peer has answered, and waits itself.
+        if self.state.may_send_data() && in_progress == 0 {
+            let progress = self.sending.on_control_timeout(ctx, path);
+            self.apply(ctx, progress);
+        }
+        if self.state.may_send_data() {
+            self.send_request(ctx.now, true);
+        }
+    }
+
     /// Sets the deadline for the peer's first message.
     pub(crate) fn expect_message(&mut self, deadline: Time) {
         self.timers.t1 = deadline;

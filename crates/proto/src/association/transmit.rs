@@ -193,7 +193,7 @@ impl Association {
                         packet.push(&Chunk::Shutdown { cumulative_tsn_ack });
                     }
                 }
-                Outgoing::Reconfig { answer, has_request } => self.push_reconfig(packet, &answer, has_request),
+                Outgoing::Reconfig { answer, has_request } => self.push_reconfig(packet, answer.into(), has_request),
                 Outgoing::ShutdownAck => packet.push(&Chunk::ShutdownAck),
                 Outgoing::ForwardTsn => self.push_forward_tsn(ctx, packet),
                 Outgoing::Ecne { lowest_tsn } => self.push_ecne(ctx, packet, lowest_tsn),
@@ -205,6 +205,19 @@ impl Association {
         }
         // RFC 9260 §6.10: DATA must not follow SHUTDOWN ACK.
         packet.has_chunk && self.state == State::ShutdownAckSent
+    }
+
+    /// Adds responses to changes of streams, and the outstanding request (RFC 6525 §3.1).
+    fn push_reconfig(&self, packet: &mut Packet<'_>, answer: Vec<u8>, has_request: bool) {
+        let mut list = answer;
+        if has_request && let Some(reconfig) = &self.agreed.reconfig {
+            reconfig.write_request(&mut list);
+        }
+        if !list.is_empty() {
+            packet.push(&Chunk::ReConfig {
+                parameters: Parameters::from_wire_bytes(&list),
+            });
+        }
     }
 
     /// Adds a FORWARD TSN (RFC 3758 §3.5 C3, C4).
@@ -239,7 +252,8 @@ impl Association {
             // With one stream. It has as many as there is room for.
             Outgoing::ForwardTsn => FORWARD_TSN_HEADER_LEN + SkippedStreams::entry_len(self.agreed.interleaves),
             Outgoing::Reconfig { answer, has_request } => {
-                let request = if *has_request { self.request_len() } else { 0 };
+                let reconfig = self.agreed.reconfig.as_ref().filter(|_| *has_request);
+                let request = reconfig.map_or(0, |reconfig| reconfig.request_len());
                 padded(4 + answer.len() + request)
             }
             Outgoing::Shutdown | Outgoing::Ecne { .. } | Outgoing::Cwr { .. } => 8,

@@ -20,6 +20,7 @@ mod skip;
 mod store;
 mod streams;
 mod tsn_map;
+mod waiting_reset;
 mod window;
 mod write_sack;
 
@@ -31,10 +32,10 @@ use whimbrel_wire::{Data, Tsn};
 use assembly::{Assemblies, Key};
 use components::{Neighbour, Partials, ReadyList, SackState, Tail, Window};
 use new_gaps::NewGapsState;
-use reset::WaitingReset;
 use store::Store;
 use streams::{Streams, ahead, is_before};
 use tsn_map::{Slot, TsnMap};
+use waiting_reset::WaitingReset;
 
 pub(crate) use new_gaps::NewGapsHeader;
 pub(crate) use store::CHUNK_OVERHEAD;
@@ -201,8 +202,7 @@ pub(crate) struct Receiver {
     sack: SackState,
     /// Present only if SACKs report only new changes.
     new_gaps: Option<Box<NewGapsState>>,
-    /// Present only while streams are about to be reset.
-    waiting_reset: Option<Box<WaitingReset>>,
+    waiting_reset: WaitingReset,
     stats: ReceiverStats,
 }
 
@@ -224,7 +224,7 @@ impl Receiver {
             window: Window::new(config.recv_buffer, cumulative),
             sack: SackState::new(),
             new_gaps: config.new_gaps_only.then(Box::default),
-            waiting_reset: None,
+            waiting_reset: WaitingReset::default(),
             stats: ReceiverStats::default(),
             config,
         }
@@ -257,7 +257,7 @@ impl Receiver {
             self.sack.packet.dropped = true;
             return DataOutcome::OutOfWindow;
         }
-        if self.comes_after_reset(data) {
+        if self.waiting_reset.precedes(data) {
             self.sack.packet.dropped = true;
             return DataOutcome::NoBuffer;
         }
@@ -505,7 +505,7 @@ impl Receiver {
             _ => 0,
         };
         let assemblies = self.assemblies.as_ref().map_or(0, |assemblies| assemblies.heap_bytes());
-        let messages = assemblies + self.partials.heap_bytes();
+        let messages = assemblies + self.partials.heap_bytes() + self.waiting_reset.heap_bytes();
         config
             + new_gaps
             + messages

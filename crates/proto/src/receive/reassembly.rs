@@ -293,7 +293,7 @@ impl Receiver {
             return self.recv_partial(key, part);
         }
         if let Some(head) = self.next_ready() {
-            self.on_taken(head);
+            self.waiting_reset.on_taken(head);
             self.ready.head = self.store.get(head).other;
             if self.ready.head == NONE {
                 self.ready.tail = NONE;

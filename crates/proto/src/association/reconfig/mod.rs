@@ -5,24 +5,29 @@
 //! both users know which messages are from before. Until then its response is "In progress".
 
 mod peer;
+mod request;
 mod state;
 
 use whimbrel_control::Time;
-use whimbrel_wire::{Cause, Chunk, Parameter, Parameters, reconfig_result};
+use whimbrel_wire::{Parameter, Parameters, reconfig_result};
 
 pub(crate) use self::state::Reconfig;
 use self::state::Settled;
 use super::Association;
-use crate::PathId;
 use crate::context::Context;
-use crate::error::Discard;
 use crate::event::Event;
 use crate::extensions::Extensions;
-use crate::packet::Packet;
 use crate::send::Outgoing;
-use crate::send::path::Path;
 use crate::streams::{StreamChange, StreamChangeError, StreamList};
-use crate::trace::TimerKind;
+
+/// Why a RE-CONFIG chunk is not processed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Unreadable {
+    /// A parameter is malformed.
+    Malformed,
+    /// The parameters do not belong together.
+    Combination,
+}
 
 /// Length in bytes of a RE-CONFIG chunk with the longest request, without its streams.
 const LONGEST_REQUEST: usize = 20;
@@ -95,6 +100,10 @@ impl Association {
                 Err(StreamChangeError::Number(present))
             }
         };
+        let requested = |is_outbound| {
+            let reconfig = self.agreed.reconfig.as_ref();
+            reconfig.map_or(0, |reconfig| reconfig.requested_streams(is_outbound))
+        };
         match change {
             StreamChange::ResetOutbound(streams) => {
                 exist(streams, self.ends.outbound_streams)?;
@@ -111,21 +120,9 @@ impl Association {
                 }
                 Ok(())
             }
-            &StreamChange::AddOutbound(count) => adds(count, self.ends.outbound_streams, self.waiting_streams(true)),
-            &StreamChange::AddInbound(count) => adds(count, self.ends.inbound_streams, self.waiting_streams(false)),
+            &StreamChange::AddOutbound(count) => adds(count, self.ends.outbound_streams, requested(true)),
+            &StreamChange::AddInbound(count) => adds(count, self.ends.inbound_streams, requested(false)),
         }
-    }
-
-    /// Returns how many streams have been requested in addition.
-    fn waiting_streams(&self, is_outbound: bool) -> u32 {
-        let changes = self.agreed.reconfig.iter().flat_map(|reconfig| reconfig.changes());
-        changes
-            .map(|change| match *change {
-                StreamChange::AddOutbound(count) if is_outbound => count.into(),
-                StreamChange::AddInbound(count) if !is_outbound => count.into(),
-                _ => 0,
-            })
-            .sum()
     }
 
     /// Performs what has waited: a reset for data, the next request for the data before it.
@@ -139,113 +136,21 @@ impl Association {
         }
     }
 
-    /// Makes the next request the outstanding one, if it may be sent now.
-    fn begin_request(&mut self) -> bool {
-        let may_send = self.state.may_send_data();
-        let Some(reconfig) = self.agreed.reconfig.as_mut().filter(|_| may_send) else {
-            return false;
-        };
-        let last_tsn = match reconfig.next_wish() {
-            None => return false,
-            Some(StreamChange::ResetOutbound(streams)) if !self.sending.are_drained(streams) => return false,
-            Some(StreamChange::ResetOutbound(streams)) => self.sending.begin_reset(streams),
-            Some(_) => self.sending.last_tsn(),
-        };
-        reconfig.begin(last_tsn, self.sending.sending_path());
-        true
-    }
-
-    /// Sends the outstanding request, on another path if it has timed out and there is one.
-    fn send_request(&mut self, now: Time, timed_out: bool) {
-        let path = self.request_path(now, timed_out);
-        let answer = Box::default();
-        self.sending.control().drop_request();
-        self.sending.control().push(
-            path,
-            Outgoing::Reconfig {
-                answer,
-                has_request: true,
-            },
-        );
-    }
-
-    /// Returns the path for the outstanding request, and restarts its timer. RFC 6525 §5.1.1: with the RTO.
-    fn request_path(&mut self, now: Time, timed_out: bool) -> PathId {
-        let sending = self.sending.sending_path();
-        let Some(reconfig) = &mut self.agreed.reconfig else {
-            return sending;
-        };
-        let (last, in_progress) = reconfig.outstanding().unwrap_or((sending, 0));
-        let from = if timed_out { last } else { sending };
-        let path = self.sending.control_path(from, timed_out, Path::is_open);
-        let path = path.unwrap_or(sending);
-        // A peer that waits for its reader is asked less and less often.
-        let timeout = self.sending.paths()[path].timeout() * (1 << in_progress.min(16));
-        reconfig.on_sent(path, now + timeout.min(self.config.rto_max));
-        path
-    }
-
-    /// The timer of the outstanding request has expired.
-    pub(super) fn on_reconfig_timer(&mut self, ctx: &mut Context<'_>) {
-        let Some(reconfig) = &mut self.agreed.reconfig else {
-            return;
-        };
-        reconfig.stop();
-        let Some((path, in_progress)) = reconfig.outstanding() else {
-            return;
-        };
-        self.trace_timer(ctx, TimerKind::Reconfig, Some(path));
-        // RFC 6525 §5.2.7 H2: the peer has answered, and waits itself.
-        if self.state.may_send_data() && in_progress == 0 {
-            let progress = self.sending.on_control_timeout(ctx, path);
-            self.apply(ctx, progress);
-        }
-        if self.state.may_send_data() {
-            self.send_request(ctx.now, true);
-        }
-    }
-
-    /// Writes responses, and the outstanding request.
-    pub(super) fn push_reconfig(&self, packet: &mut Packet<'_>, answer: &[u8], has_request: bool) {
-        let mut list = answer.to_vec();
-        if has_request && let Some(reconfig) = &self.agreed.reconfig {
-            reconfig.write_request(&mut list);
-        }
-        if !list.is_empty() {
-            packet.push(&Chunk::ReConfig {
-                parameters: Parameters::from_wire_bytes(&list),
-            });
-        }
-    }
-
-    /// Returns the length of the outstanding request in bytes.
-    pub(super) fn request_len(&self) -> usize {
-        self.agreed
-            .reconfig
-            .as_ref()
-            .map_or(0, |reconfig| reconfig.request_len())
-    }
-
-    /// Processes a RE-CONFIG chunk (RFC 6525 §5.2).
+    /// Processes a RE-CONFIG chunk (RFC 6525 §5.2). Returns the chunk that answers it.
+    ///
+    /// # Errors
+    /// Returns an error if the parameters cannot be read, or do not belong together.
     pub(super) fn on_reconfig(
         &mut self,
-        ctx: &mut Context<'_>,
-        from: PathId,
+        now: Time,
         parameters: Parameters<'_>,
-    ) -> Result<(), Discard> {
-        if !self.state.takes_data() {
-            return Err(Discard::Unexpected);
-        }
+    ) -> Result<Option<Outgoing>, Unreadable> {
         let mut listed = Vec::new();
         for parameter in parameters.iter() {
-            listed.push(parameter.map_err(|_| Discard::InvalidChunk)?);
+            listed.push(parameter.map_err(|_| Unreadable::Malformed)?);
         }
         if !is_allowed(&listed) {
-            // RFC 6525 §3.1
-            let mut causes = Vec::new();
-            Cause::ProtocolViolation(b"RE-CONFIG with parameters that do not belong together").emit(&mut causes);
-            self.report(from, causes);
-            return Err(Discard::InvalidChunk);
+            return Err(Unreadable::Combination);
         }
         let mut answers = peer::Answers::default();
         for parameter in listed {
@@ -255,10 +160,7 @@ impl Association {
                 self.on_request(&parameter, &mut answers);
             }
         }
-        self.send_answers(ctx, from, answers);
-        // Data may have waited for the response, and the shutdown for the data.
-        self.advance_shutdown(ctx);
-        Ok(())
+        Ok(self.answer_requests(now, answers))
     }
 
     fn on_response(&mut self, number: u32, result: u32) {

@@ -1,11 +1,11 @@
 //! Requests of the peer (RFC 6525 §5.2).
 
+use whimbrel_control::Time;
 use whimbrel_wire::{NumberList, Parameter, Tsn, reconfig_result};
 
 use super::state::Turn;
-use crate::PathId;
 use crate::association::Association;
-use crate::context::Context;
+use crate::config::NEVER;
 use crate::event::Event;
 use crate::send::Outgoing;
 use crate::streams::{StreamChange, StreamList};
@@ -213,10 +213,10 @@ impl Association {
 
     /// The peer asks this end to add outbound streams (RFC 6525 §5.2.6).
     fn add_outbound(&mut self, number: u32, count: u16) -> Answer {
-        let requested = self.waiting_streams(true);
         let Some(reconfig) = &mut self.agreed.reconfig else {
             return Answer::Now(reconfig_result::DENIED);
         };
+        let requested = reconfig.requested_streams(true);
         let streams = u32::from(self.ends.outbound_streams) + requested + u32::from(count);
         if count == 0 || streams > u32::from(self.config.outbound_streams) || reconfig.is_full() {
             return Answer::Now(reconfig_result::DENIED);
@@ -236,14 +236,12 @@ impl Association {
         }
     }
 
-    /// Sends the responses to the requests of a chunk, and the request that has become outstanding, in one chunk if they may be together
-    /// (RFC 6525 §3.1, §5.2.1).
-    pub(super) fn send_answers(&mut self, ctx: &mut Context<'_>, from: PathId, answers: Answers) {
-        let Some(reconfig) = &self.agreed.reconfig else {
-            return;
-        };
-        let waits_to_be_sent = reconfig.outstanding().is_some() && reconfig.next_timeout() == crate::config::NEVER;
-        let mut has_request = answers.repeats_request || waits_to_be_sent || self.begin_request();
+    /// Returns the responses to the requests of a chunk, together with the request that has become outstanding if they may be in one chunk (RFC
+    /// 6525 §3.1, §5.2.1). Otherwise the request is sent by itself.
+    pub(super) fn answer_requests(&mut self, now: Time, answers: Answers) -> Option<Outgoing> {
+        let reconfig = self.agreed.reconfig.as_ref()?;
+        let waits_to_be_sent = reconfig.outstanding().is_some() && reconfig.next_timeout() == NEVER;
+        let has_request = answers.repeats_request || waits_to_be_sent || self.begin_request();
         if answers.has_request
             && let Some(receiver) = &mut self.receiving.receiver
         {
@@ -252,24 +250,15 @@ impl Association {
         }
         let reconfig = self.agreed.reconfig.as_ref();
         let is_reset = reconfig.is_some_and(|reconfig| reconfig.is_reset());
-        if answers.count > 0 {
-            let is_together = has_request && is_reset && answers.count == 1;
-            if is_together {
-                self.request_path(ctx.now, false);
-            }
-            let answer = answers.list.into();
-            let to = self.sending.confirmed_or_sending(from);
-            self.answer(
-                to,
-                Outgoing::Reconfig {
-                    answer,
-                    has_request: is_together,
-                },
-            );
-            has_request &= !is_together;
+        let is_together = has_request && is_reset && answers.count == 1;
+        if is_together {
+            self.request_path(now, false);
+        } else if has_request {
+            self.send_request(now, false);
         }
-        if has_request {
-            self.send_request(ctx.now, false);
-        }
+        (answers.count > 0).then(|| Outgoing::Reconfig {
+            answer: answers.list.into(),
+            has_request: is_together,
+        })
     }
 }

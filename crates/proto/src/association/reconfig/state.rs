@@ -123,6 +123,16 @@ impl Reconfig {
         pending.chain(&self.waiting).map(|wish| &wish.change)
     }
 
+    /// Returns how many streams have been requested in addition.
+    pub(super) fn requested_streams(&self, is_outbound: bool) -> u32 {
+        let added = self.changes().map(|change| match *change {
+            StreamChange::AddOutbound(count) if is_outbound => count.into(),
+            StreamChange::AddInbound(count) if !is_outbound => count.into(),
+            _ => 0,
+        });
+        added.sum()
+    }
+
     /// Makes the next change the outstanding request.
     pub(super) fn begin(&mut self, last_tsn: Tsn, path: PathId) {
         if self.pending.is_none()
@@ -141,7 +151,7 @@ impl Reconfig {
     }
 
     /// Returns the path of the outstanding request, and how often the peer has answered that it is in progress.
-    pub(super) fn outstanding(&self) -> Option<(PathId, u32)> {
+    pub(in super::super) fn outstanding(&self) -> Option<(PathId, u32)> {
         self.pending.as_ref().map(|pending| (pending.path, pending.in_progress))
     }
 
@@ -154,7 +164,7 @@ impl Reconfig {
     }
 
     /// Nothing more is sent.
-    pub(super) fn stop(&mut self) {
+    pub(in super::super) fn stop(&mut self) {
         self.timer = NEVER;
     }
 
