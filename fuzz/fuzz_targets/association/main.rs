@@ -12,7 +12,8 @@ use libfuzzer_sys::fuzz_target;
 use whimbrel_control::multipath::{ReportingChanges, RetransmitPath};
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{
-    AssocId, AssociationConfig, AuthConfig, Endpoint, EndpointConfig, ErrorDetection, Message, PacketMeta, PathId, Preset, Reliability, Scheduler, TransportAddr,
+    AssocId, AssociationConfig, AuthConfig, Endpoint, EndpointConfig, ErrorDetection, Message, PacketMeta, PathId, Preset, Reliability, Scheduler, StreamChange,
+    StreamList, TransportAddr,
 };
 use whimbrel_wire::{ByteSink, Checksum, ChecksumField, ChunkType, PacketView, stored_checksum};
 
@@ -197,7 +198,7 @@ impl World {
 
     fn user(&mut self, input: &mut Input<'_>) {
         let host = input.below(2);
-        let which = input.below(9);
+        let which = input.below(11);
         let place = input.below(256);
         let path = PathId((place % self.paths) as u8);
         // One of the first addresses or another.
@@ -215,6 +216,16 @@ impl World {
             6 => drop(endpoint.add_local_address(now, id, local)),
             7 => drop(endpoint.remove_local_address(now, id, local)),
             8 => drop(endpoint.set_peer_primary(now, id, local)),
+            9..=10 => {
+                let streams = StreamList::of((0..place % 3).map(|stream| stream as u16));
+                let change = match input.below(4) {
+                    0 => StreamChange::ResetInbound(streams),
+                    1 => StreamChange::AddOutbound(place as u16 % 4),
+                    2 => StreamChange::AddInbound(place as u16 % 4),
+                    _ => StreamChange::ResetOutbound(streams),
+                };
+                let _ = endpoint.change_streams(now, id, change);
+            }
             _ => endpoint.peer_refused(now, id),
         }
     }
@@ -299,6 +310,7 @@ fn association(input: &mut Input<'_>, mtu: u16) -> AssociationConfig {
     AssociationConfig {
         interleaving: order & 3 != 0,
         partial_reliability: order & 4 != 0,
+        stream_changes: others & 2 != 0,
         scheduler: Scheduler::ALL[usize::from(order >> 3 & 15) % 6],
         preset: [Preset::Rfc9260, Preset::Rfc4960, Preset::Rfc2960, Preset::Ns2][input.below(4)],
         recv_buffer: [1500, 5000, 65_536][input.below(3)],

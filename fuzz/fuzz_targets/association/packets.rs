@@ -4,7 +4,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use whimbrel_wire::{
     Asconf, Auth, ByteSink, Cause, Causes, Checksum, ChecksumField, Chunk, CommonHeader, Data, DuplicateTsns, ForwardTsn, GapBlock,
-    GapBlocks, HeartbeatInfo, Init, MessageNumber, Mid, NewGaps, NrSack, PacketSink, PacketView, Parameter, Parameters, Payload, RawChunk,
+    GapBlocks, HeartbeatInfo, Init, MessageNumber, Mid, NewGaps, NrSack, NumberList, PacketSink, PacketView, Parameter, Parameters, Payload, RawChunk,
     Sack, SackLists, SkippedStream, SkippedStreams, Ssn, Tsn, hmac_id,
 };
 
@@ -19,6 +19,8 @@ pub struct Knowledge {
     tsns: [u32; 2],
     /// The last cumulative TSN ack sent.
     acks: [u32; 2],
+    /// The number of the last request of RE-CONFIG sent.
+    requests: [u32; 2],
     /// The last serial number of an ASCONF sent.
     serials: [u32; 2],
     /// What keys are made of (RFC 4895 §6.1): RANDOM, CHUNKS and HMAC-ALGO as they were sent.
@@ -41,6 +43,7 @@ impl Knowledge {
                     self.tags[from] = init.initiate_tag;
                     self.tsns[from] = init.initial_tsn.0.wrapping_sub(1);
                     self.serials[from] = self.tsns[from];
+                    self.requests[from] = self.tsns[from];
                     self.vectors[from].clear();
                     for kind in [0x8002, 0x8003, 0x8004] {
                         let mut all = init.parameters.raw().map_while(Result::ok);
@@ -57,6 +60,17 @@ impl Knowledge {
                     self.interleaves = data.number.is_mid();
                 }
                 Chunk::Asconf(asconf) => self.serials[from] = asconf.serial,
+                Chunk::ReConfig { parameters } => {
+                    for parameter in parameters.iter().flatten() {
+                        if let Parameter::OutgoingReset { request, .. }
+                        | Parameter::IncomingReset { request, .. }
+                        | Parameter::AddOutgoingStreams { request, .. }
+                        | Parameter::AddIncomingStreams { request, .. } = parameter
+                        {
+                            self.requests[from] = request;
+                        }
+                    }
+                }
                 Chunk::Sack(sack) => self.acks[from] = sack.cumulative_tsn_ack.0,
                 Chunk::Heartbeat(info) => self.heartbeat = info.0.to_vec(),
                 _ => {}
@@ -192,7 +206,7 @@ fn push_asconf(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &m
 }
 
 fn push_chunk(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mut dyn PacketSink) {
-    match input.below(23) {
+    match input.below(25) {
         0..=3 => push_data(knowledge, to, input, sink),
         4..=6 => push_sack(SackKind::Sack, knowledge, to, input, sink),
         7 => sink.push(&Chunk::Heartbeat(HeartbeatInfo(&ZEROS[..usize::from(input.half()) % 1500]))),
@@ -213,6 +227,7 @@ fn push_chunk(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mu
         18 => push_sack(SackKind::NrSack, knowledge, to, input, sink),
         19 => push_sack(SackKind::NewGaps, knowledge, to, input, sink),
         20..=21 => push_forward(knowledge, to, input, sink),
+        23..=24 => push_reconfig(knowledge, to, input, sink),
         _ => {
             let value = input.bytes(12);
             let mut raw = vec![input.byte() | 0x20, input.byte(), 0, 4 + value.len() as u8];
@@ -252,6 +267,27 @@ fn push_data(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mut
         immediate: flags & 8 != 0,
         payload: Payload::Bytes(&ZEROS[..len]),
     }));
+}
+
+fn push_reconfig(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mut dyn PacketSink) {
+    let mut list = Vec::new();
+    for place in 0..1 + input.below(2) as u32 {
+        let request = near(knowledge.requests[1 - to].wrapping_add(1 + place), input).0;
+        let response = near(knowledge.requests[to], input).0;
+        let streams = [0, input.byte() % 3, 0, 1, 3, 231];
+        let streams = NumberList::from_wire_bytes(&streams[..2 * input.below(4)]);
+        let count = [0, 1, 3, 65_535][input.below(4)];
+        match input.below(8) {
+            0..=2 => Parameter::OutgoingReset { request, response, last_tsn: near(knowledge.tsns[1 - to], input), streams },
+            3 => Parameter::IncomingReset { request, streams },
+            4 => Parameter::TsnReset { request },
+            5 => Parameter::AddOutgoingStreams { request, count },
+            6 => Parameter::AddIncomingStreams { request, count },
+            _ => Parameter::ReconfigResponse { response, result: input.below(8) as u32, next_tsns: None },
+        }
+        .emit(&mut list);
+    }
+    sink.push(&Chunk::ReConfig { parameters: Parameters::from_wire_bytes(&list) });
 }
 
 fn push_forward(knowledge: &Knowledge, to: usize, input: &mut Input<'_>, sink: &mut dyn PacketSink) {

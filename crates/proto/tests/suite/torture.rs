@@ -16,7 +16,7 @@ use whimbrel_control::window::WindowSpec;
 use whimbrel_control::{Rng, Scheme, Span, Time};
 use whimbrel_proto::{
     AssocId, AssociationConfig, AuthConfig, CloseReason, Ecn, ErrorDetection, Event, Message, MessagePayload, Preset,
-    Reliability, Scheduler, SendError,
+    Reliability, Scheduler, SendError, StreamChange, StreamList,
 };
 
 const SEEDS: u64 = 6000;
@@ -178,6 +178,30 @@ fn detect_errors(rng: &mut Rng, [ours, theirs]: [AssociationConfig; 2]) -> [Asso
         zero_checksum: (is_over_dtls && rng.chance(0.9)).then_some(ErrorDetection::Dtls),
         ..config
     })
+}
+
+/// Most associations can change their streams.
+fn allow_changes(rng: &mut Rng, [ours, theirs]: [AssociationConfig; 2]) -> [AssociationConfig; 2] {
+    [ours, theirs].map(|config| AssociationConfig {
+        stream_changes: rng.chance(0.8),
+        ..config
+    })
+}
+
+/// One end, if it can, resets streams or adds some.
+fn change_streams(net: &mut Net, host: Host, rng: &mut Rng) {
+    let Some(id) = association(net, host) else { return };
+    let now = net.now;
+    let streams = StreamList::of((0..rng.below(3)).map(|_| rng.below(4) as u16));
+    let change = match rng.below(8) {
+        0..=3 => StreamChange::ResetOutbound(streams),
+        4..=5 => StreamChange::ResetInbound(streams),
+        6 => StreamChange::AddOutbound(rng.below(3) as u16),
+        _ => StreamChange::AddInbound(rng.below(3) as u16),
+    };
+    // A change that is not possible is refused.
+    let _ = net.host(host).change_streams(now, id, change);
+    net.drain(host);
 }
 
 /// One end, if it can, adds or removes an address, or sets the peer's primary path.
@@ -466,6 +490,8 @@ fn torture(seed: u64) {
     let mut roaming = Rng::stream(seed, "roaming");
     let both = roam(&mut roaming, [ours, theirs]);
     let both = detect_errors(&mut Rng::stream(seed, "checksums"), both);
+    let mut streams = Rng::stream(seed, "streams");
+    let both = allow_changes(&mut streams, both);
     let [ours, theirs] = interleave(&mut Rng::stream(seed, "orders"), both);
     let mut net = Net::with_config(paths, &theirs, seed);
     net.capture = false;
@@ -510,6 +536,10 @@ fn torture(seed: u64) {
         if roaming.chance(0.3) && rounds_left > 0 {
             let host = pick(&mut roaming, &[Host::A, Host::B]);
             change_addresses(&mut net, host, &mut roaming);
+        }
+        if streams.chance(0.3) && rounds_left > 0 {
+            let host = pick(&mut streams, &[Host::A, Host::B]);
+            change_streams(&mut net, host, &mut streams);
         }
         let is_sent = users.iter().all(|user| user.left.is_empty());
         let wants_end = matches!(ending, Ending::Abort(_)) || is_sent;
