@@ -108,6 +108,9 @@ pub enum StreamChangeError {
     /// There would be more streams than 65535, or none is added.
     #[error("a number of streams to add is 1 to 65535 less the {0} that exist")]
     Number(u16),
+    /// There would be more inbound streams than this end allows.
+    #[error("there would be more than {0} inbound streams (max_inbound_streams)")]
+    OverLimit(u16),
     /// As many changes wait as may.
     #[error("32 changes of streams are waiting already")]
     TooManyWaiting,

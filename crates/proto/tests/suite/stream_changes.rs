@@ -426,6 +426,28 @@ fn both_ends_reset_at_once() {
     assert_eq!(net.contents(Host::B).len(), 2);
 }
 
+/// Each request for the reset of the other end waits for the response to its own.
+#[test]
+fn both_ends_ask_for_a_reset_at_once() {
+    let (mut net, a, b) = established(&config());
+    for _ in 0..3 {
+        net.send(Host::A, a, Message::zeros(1, 10));
+        net.send(Host::B, b, Message::zeros(1, 10));
+    }
+    net.run_for(Span::from_secs(1));
+    let (now, change) = (net.now, StreamChange::ResetInbound(some(&[1])));
+    net.a.change_streams(now, a, change.clone()).unwrap();
+    net.b.change_streams(now, b, change.clone()).unwrap();
+    net.drain(Host::A);
+    net.drain(Host::B);
+    net.run_for(Span::from_secs(5));
+    for host in [Host::A, Host::B] {
+        let changes: Vec<_> = net.changes_of(host).into_iter().map(|(_, change)| change).collect();
+        assert!(changes.contains(&change) && changes.len() == 2, "{host:?} {changes:?}");
+        assert!(net.count(host, ChunkType::RE_CONFIG) <= 4);
+    }
+}
+
 #[test]
 fn streams_are_added_in_both_directions() {
     let own = AssociationConfig {
@@ -463,9 +485,8 @@ fn rfc_6525_5_2_6_the_peer_is_asked_for_streams_that_it_lacks() {
     change(&mut net, Host::B, b, StreamChange::AddOutbound(3));
     net.run_for(Span::from_secs(1));
     assert_eq!(results(&net, Host::A), [reconfig_result::DENIED]);
-    // It has asked itself for two more: B has room for 16, and A then denies its own wish.
-    change(&mut net, Host::A, a, StreamChange::AddInbound(2));
-    net.run_for(Span::from_secs(5));
+    let (now, wish) = (net.now, StreamChange::AddInbound(2));
+    assert_eq!(net.a.change_streams(now, a, wish), Err(StreamChangeError::OverLimit(2)));
     assert_eq!(net.b.association(b).unwrap().outbound_streams(), 2);
 }
 

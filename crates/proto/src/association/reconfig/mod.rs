@@ -121,7 +121,14 @@ impl Association {
                 Ok(())
             }
             &StreamChange::AddOutbound(count) => adds(count, self.ends.outbound_streams, requested(true)),
-            &StreamChange::AddInbound(count) => adds(count, self.ends.inbound_streams, requested(false)),
+            &StreamChange::AddInbound(count) => {
+                adds(count, self.ends.inbound_streams, requested(false))?;
+                let streams = u32::from(self.ends.inbound_streams) + requested(false) + u32::from(count);
+                if streams > u32::from(self.config.max_inbound_streams) {
+                    return Err(StreamChangeError::OverLimit(self.config.max_inbound_streams));
+                }
+                Ok(())
+            }
         }
     }
 
@@ -169,6 +176,11 @@ impl Association {
         };
         let (wish, last_tsn, path) = match reconfig.on_response(number, result) {
             Settled::Nothing | Settled::Later => return,
+            Settled::Accepted { path } => {
+                self.sending.control().drop_request();
+                self.sending.on_control_answered(path);
+                return;
+            }
             Settled::Done { wish, last_tsn, path } => (wish, last_tsn, path),
         };
         self.sending.control().drop_request();

@@ -58,6 +58,8 @@ pub(super) enum Settled {
     Nothing,
     /// The peer will perform the request.
     Later,
+    /// The peer will request what it was asked for.
+    Accepted { path: PathId },
     /// The request is done.
     Done { wish: Wish, last_tsn: Tsn, path: PathId },
 }
@@ -222,6 +224,16 @@ impl Reconfig {
         let Some(pending) = self.pending.take_if(|pending| pending.number == number) else {
             return Settled::Nothing;
         };
+        let asks_peer = matches!(
+            pending.wish.change,
+            StreamChange::ResetInbound(_) | StreamChange::AddInbound(_)
+        );
+        if result == reconfig_result::IN_PROGRESS && asks_peer {
+            // The peer's own request will follow. It may wait for the answer to another one of the peer, which waits here: the two ends would wait
+            // for each other.
+            self.timer = NEVER;
+            return Settled::Accepted { path: pending.path };
+        }
         if result == reconfig_result::IN_PROGRESS {
             let in_progress = pending.in_progress.saturating_add(1);
             self.pending = Some(Pending { in_progress, ..pending });
