@@ -11,7 +11,8 @@ use crate::transport::Transport;
 /// Addresses, port and limits of a [`Stack`](crate::Stack).
 #[derive(Clone, Debug)]
 pub struct StackConfig {
-    /// Local IP addresses and UDP ports, one socket each. UDP port 0 lets the system choose one, the same for all. The
+    /// Local IP addresses and UDP ports, one socket each. UDP port 0 lets the system choose one, the same for all; over
+    /// [`RawIp`](crate::RawIp) all ports are 0. The
     /// unspecified address `0.0.0.0` stands for every IPv4 address of the host, `[::]` for every address of both versions. Empty: the
     /// addresses from which the peer of the first [`connect`](crate::Stack::connect) is reached cannot be known yet, so a
     /// stack that is made with [`Stack::toward`](crate::Stack::toward) finds them itself.
@@ -61,8 +62,9 @@ pub struct StackConfig {
     /// aborted (Out of Resource) until an eighth is free.
     pub buffer_memory: u64,
     /// Whether packets to other SCTP ports are answered as out of the blue (RFC 9260 §8.4), so that a connection to the wrong port is refused
-    /// at once. Off for UDP ports that several stacks share.
-    pub answer_all_ports: bool,
+    /// at once. `Some(false)` is for UDP ports that several stacks share. `None`: they are answered over UDP, and not over
+    /// [`RawIp`](crate::RawIp), where other stacks of the host may have these ports.
+    pub answer_all_ports: Option<bool>,
     /// Bytes asked of the system for each socket's receive and send buffer. Linux grants no more than `net.core.rmem_max` and
     /// `net.core.wmem_max`, unless the process has CAP_NET_ADMIN; `Stack::socket_buffers` returns what was granted. 1 Gbit/s fills
     /// 4 MiB within about 20 ms, as each packet takes more memory than it has bytes: a smaller buffer loses packets whenever the process
@@ -71,7 +73,8 @@ pub struct StackConfig {
     /// Whether one system call may send many packets (GSO). It is much cheaper, but a capture on the sending host shows
     /// the packets of one call as a single long one.
     pub segmentation_offload: bool,
-    /// What carries the datagrams. `None`: UDP sockets of the operating system, or on a node of a simulation its simulated network.
+    /// What carries the datagrams, such as [`RawIp`](crate::RawIp). `None`: UDP sockets of the operating system, or on a node of a simulation
+    /// its simulated network.
     pub transport: Option<Arc<dyn Transport>>,
 }
 
@@ -141,7 +144,7 @@ impl Default for StackConfig {
             first_message_timeout: Some(Span::from_secs(60)),
             evict_after: None,
             buffer_memory: 512 << 20,
-            answer_all_ports: true,
+            answer_all_ports: None,
             socket_buffer: 4 << 20,
             segmentation_offload: true,
             transport: None,

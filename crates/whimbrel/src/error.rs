@@ -1,7 +1,7 @@
 //! Errors: a type for each operation.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use whimbrel_proto::{CloseReason, ConfigError, Message, SendError};
 
@@ -20,8 +20,17 @@ pub enum BindError {
         /// What the system said.
         source: io::Error,
     },
+    /// SCTP directly over IP cannot be used at an address: without the capability for it, beside the kernel's own SCTP, or with an SCTP port that
+    /// another stack has there.
+    #[error("cannot use SCTP over IP at {addr}: {source}")]
+    Raw {
+        /// The address asked for.
+        addr: IpAddr,
+        /// What the system said, or what is to be done.
+        source: io::Error,
+    },
     /// The address is one of IPv6, and this host has no IPv6.
-    #[error("cannot bind UDP address {0}: this host has no IPv6")]
+    #[error("cannot bind address {0}: this host has no IPv6")]
     NoIpv6(SocketAddr),
     /// An unspecified address was asked for, and this host has no address that it could stand for.
     #[error("{0} stands for every address of this host, but none was found; name the addresses")]
@@ -52,7 +61,11 @@ pub enum ConnectError {
     /// The addresses or the configuration cannot work.
     #[error(transparent)]
     Invalid(#[from] whimbrel_proto::ConnectError),
-    /// No program listens on the peer's UDP ports (ICMP port unreachable), or the peer answered with an ABORT.
+    /// The address of the peer has a UDP port, and the stack uses SCTP directly over IP.
+    #[error("cannot connect to {0}: SCTP over IP has no UDP ports: use port 0")]
+    HasPort(SocketAddr),
+    /// No program listens on the peer's UDP ports (ICMP port unreachable), none uses SCTP over IP there (ICMP protocol unreachable), or the peer
+    /// answered with an ABORT.
     #[error("connection refused: {0}")]
     Refused(String),
     /// The network says that it cannot reach any of the peer's addresses.

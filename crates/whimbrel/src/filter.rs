@@ -1,4 +1,5 @@
-//! The filter with which the kernel discards unwanted packets: they then cost no system call and occupy no receive buffer.
+//! The filter with which the kernel discards unwanted packets: they then cost no system call and occupy no receive buffer. Raw sockets, which get
+//! the packets of all stacks of the host, take those for one SCTP port.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,10 +12,18 @@ use crate::transport::{Strangers, Unwanted};
 const LOAD_WORD: u16 = 0x20;
 const LOAD_HALF: u16 = 0x28;
 const LOAD_BYTE: u16 = 0x30;
+/// The same at an offset from the index register.
+const LOAD_WORD_INDEXED: u16 = 0x40;
+const LOAD_HALF_INDEXED: u16 = 0x48;
+const LOAD_BYTE_INDEXED: u16 = 0x50;
+const SET_INDEX: u16 = 0x01;
+/// Sets the index register to the length of the IPv4 header at an offset.
+const SET_INDEX_TO_HEADER_LEN: u16 = 0xb1;
 const AND: u16 = 0x54;
 const JUMP_IF_EQUAL: u16 = 0x15;
 const RETURN: u16 = 0x06;
-// linux/filter.h: offsets from here on count from the IP header, others from the UDP header.
+// linux/filter.h: offsets from here on count from the IP header, others from where the socket's protocol begins: the UDP header, or for raw
+// sockets what they deliver.
 const NETWORK: u32 = -0x10_0000_i32 as u32;
 /// linux/filter.h: loads a random number.
 const RANDOM: u32 = -0x1000_i32 as u32 + 56;
@@ -23,13 +32,47 @@ const TAKE: u32 = u32::MAX;
 /// Length of a UDP header, after which the SCTP packet begins.
 const UDP: u32 = 8;
 
-/// Returns the program (classic BPF) that discards unwanted packets and takes all others. A packet that is too short for a load is discarded.
-pub(crate) fn program(unwanted: &Unwanted<'_>) -> Vec<SockFilter> {
-    let mut program = Vec::new();
+/// What a socket gets. Raw sockets take the packets to an SCTP port, if there is one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Layout {
+    /// UDP header, SCTP packet.
+    Udp,
+    /// IPv4 header, SCTP packet.
+    RawV4(Option<u16>),
+    /// SCTP packet.
+    RawV6(Option<u16>),
+}
+
+/// Returns the program that discards everything.
+pub(crate) fn nothing() -> Vec<SockFilter> {
+    vec![result(DISCARD)]
+}
+
+/// Returns the program (classic BPF) that discards unwanted packets and takes all others; it is empty if it would take everything. A packet that
+/// is too short for a load is discarded.
+pub(crate) fn program(unwanted: &Unwanted<'_>, layout: Layout) -> Vec<SockFilter> {
+    let (sctp, port) = match layout {
+        Layout::Udp => (SockFilter::new(SET_INDEX, 0, 0, UDP), None),
+        Layout::RawV4(port) => (SockFilter::new(SET_INDEX_TO_HEADER_LEN, 0, 0, 0), port),
+        Layout::RawV6(port) => (SockFilter::new(SET_INDEX, 0, 0, 0), port),
+    };
+    if *unwanted == Unwanted::default() && port.is_none() {
+        return Vec::new();
+    }
+    // From here on, indexed offsets count from the SCTP header.
+    let mut program = vec![sctp];
+    if let Some(port) = port {
+        program.extend([
+            SockFilter::new(LOAD_HALF_INDEXED, 0, 0, 2),
+            SockFilter::new(JUMP_IF_EQUAL, 1, 0, port.into()),
+            result(DISCARD),
+        ]);
+    }
+    let has_ports = layout == Layout::Udp;
     unwanted
         .sources
         .iter()
-        .for_each(|source| discard_source(&mut program, *source));
+        .for_each(|source| discard_source(&mut program, *source, has_ports));
     match &unwanted.strangers {
         Some(strangers) => discard_strangers(&mut program, strangers),
         None => program.push(result(TAKE)),
@@ -41,7 +84,7 @@ fn result(result: u32) -> SockFilter {
     SockFilter::new(RETURN, 0, 0, result)
 }
 
-fn discard_source(program: &mut Vec<SockFilter>, source: SocketAddr) {
+fn discard_source(program: &mut Vec<SockFilter>, source: SocketAddr, has_ports: bool) {
     let (version, addr_offset, addr) = match source.ip() {
         IpAddr::V4(ip) => (0x40, 12, ip.octets().to_vec()),
         IpAddr::V6(ip) => (0x60, 8, ip.octets().to_vec()),
@@ -51,7 +94,9 @@ fn discard_source(program: &mut Vec<SockFilter>, source: SocketAddr) {
         let word = u32::from_be_bytes([word[0], word[1], word[2], word[3]]);
         tests.push((LOAD_WORD, NETWORK + offset, None, word));
     }
-    tests.push((LOAD_HALF, 0, None, source.port().into()));
+    if has_ports {
+        tests.push((LOAD_HALF, 0, None, source.port().into()));
+    }
     let len = |test: &(u16, u32, Option<u32>, u32)| 2 + u8::from(test.2.is_some());
     // Behind the last test stands the return.
     let mut rest: u8 = tests.iter().map(len).sum::<u8>() + 1;
@@ -66,11 +111,11 @@ fn discard_source(program: &mut Vec<SockFilter>, source: SocketAddr) {
 }
 
 fn discard_strangers(program: &mut Vec<SockFilter>, strangers: &Strangers<'_>) {
-    program.push(SockFilter::new(LOAD_WORD, 0, 0, UDP + 4));
+    program.push(SockFilter::new(LOAD_WORD_INDEXED, 0, 0, 4));
     for tag in strangers.tags {
         program.extend([SockFilter::new(JUMP_IF_EQUAL, 0, 1, *tag), result(TAKE)]);
     }
-    program.push(SockFilter::new(LOAD_BYTE, 0, 0, UDP + 12));
+    program.push(SockFilter::new(LOAD_BYTE_INDEXED, 0, 0, 12));
     for (chunk_type, is_sampled) in [
         (ChunkType::INIT, strangers.init),
         (ChunkType::COOKIE_ECHO, strangers.cookie_echo),
@@ -102,6 +147,9 @@ fn sample() -> [SockFilter; 5] {
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
+    use std::os::fd::OwnedFd;
+
+    use socket2::{Domain, Protocol, Type};
 
     use super::*;
 
@@ -144,7 +192,7 @@ mod tests {
                 sources: &blocked,
                 strangers: None,
             };
-            socket.attach_filter(&program(&unwanted)).unwrap();
+            socket.attach_filter(&program(&unwanted, Layout::Udp)).unwrap();
             let free: Vec<_> = addrs.iter().copied().skip(1).step_by(2).collect();
             assert_eq!(arrived(), free, "{local}");
             socket.detach_filter().unwrap();
@@ -185,7 +233,7 @@ mod tests {
                 strangers: Some(strangers),
             };
             socket2::SockRef::from(&server)
-                .attach_filter(&program(&unwanted))
+                .attach_filter(&program(&unwanted, Layout::Udp))
                 .unwrap();
         };
         attach(strangers);
@@ -211,5 +259,78 @@ mod tests {
         assert!((300..800).contains(&inits), "{inits} of 4000, 500 are expected");
         assert_eq!(arrived(&packet(0, ChunkType::COOKIE_ECHO), 5), 5);
         assert_eq!(arrived(&packet(9, ChunkType::ABORT), 5), 5);
+    }
+
+    #[test]
+    fn raw_sockets_take_the_packets_to_their_port() {
+        const PORT: u16 = 4711;
+        let raw = |ip: IpAddr| {
+            let domain = if ip.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
+            let socket = socket2::Socket::new(domain, Type::RAW, Some(Protocol::from(132)));
+            socket.and_then(|socket| {
+                socket.bind(&SocketAddr::new(ip, 0).into())?;
+                Ok(UdpSocket::from(OwnedFd::from(socket)))
+            })
+        };
+        let ips = ["127.0.0.9", "::1"].map(|ip| ip.parse::<IpAddr>().unwrap());
+        for (ip, layout) in ips.into_iter().zip([Layout::RawV4, Layout::RawV6]) {
+            let sockets = raw(ip).and_then(|server| Ok((server, raw(ip)?)));
+            let Ok((server, client)) = sockets else {
+                whimbrel_testkit::not_run_in_part(module_path!(), &format!("no raw socket at {ip}"));
+                continue;
+            };
+            server.set_nonblocking(true).unwrap();
+            // Without a port and unwanted packets, it would take all.
+            assert!(program(&Unwanted::default(), layout(None)).is_empty());
+            let attach = |unwanted: &Unwanted<'_>, port| {
+                let program = program(unwanted, layout(port));
+                socket2::SockRef::from(&server).attach_filter(&program).unwrap();
+            };
+            let takes = |port: u16, tag: u32, chunk_type: ChunkType, len: usize| {
+                let mut packet = [0; 16];
+                packet[2..4].copy_from_slice(&port.to_be_bytes());
+                packet[4..8].copy_from_slice(&tag.to_be_bytes());
+                packet[12] = chunk_type.0;
+                while server.recv(&mut [0; 64]).is_ok() {}
+                client.send_to(&packet[..len], SocketAddr::new(ip, 0)).unwrap();
+                server.recv(&mut [0; 64]).is_ok()
+            };
+            attach(&Unwanted::default(), Some(PORT));
+            assert!(takes(PORT, 1, ChunkType::DATA, 16), "{ip}");
+            assert!(!takes(PORT ^ 1, 1, ChunkType::DATA, 16) && !takes(PORT ^ 0x100, 1, ChunkType::DATA, 16));
+            assert!(takes(PORT, 0, ChunkType::DATA, 4) && !takes(PORT, 0, ChunkType::DATA, 3));
+            let strangers = Strangers {
+                tags: &[7],
+                init: false,
+                cookie_echo: false,
+                out_of_the_blue: true,
+            };
+            for port in [Some(PORT), None] {
+                let unwanted = Unwanted {
+                    sources: &[],
+                    strangers: Some(strangers),
+                };
+                attach(&unwanted, port);
+                assert!(
+                    takes(PORT, 7, ChunkType::DATA, 16) && takes(PORT, 0, ChunkType::INIT, 16),
+                    "{ip}"
+                );
+                assert!(
+                    !takes(PORT, 8, ChunkType::DATA, 16) && !takes(PORT, 8, ChunkType::DATA, 12),
+                    "{ip}"
+                );
+                assert_eq!(takes(PORT ^ 1, 7, ChunkType::DATA, 16), port.is_none());
+            }
+            // A source is an address: there are no ports.
+            let other = SocketAddr::new(if ip.is_ipv4() { "127.0.0.10" } else { "fd00::1" }.parse().unwrap(), 0);
+            for (source, expected) in [(SocketAddr::new(ip, 0), false), (other, true)] {
+                let unwanted = Unwanted {
+                    sources: &[source],
+                    strangers: None,
+                };
+                attach(&unwanted, Some(PORT));
+                assert_eq!(takes(PORT, 7, ChunkType::DATA, 16), expected, "{source}");
+            }
+        }
     }
 }

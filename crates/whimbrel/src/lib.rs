@@ -1,4 +1,4 @@
-//! SCTP over UDP (RFC 6951) for tokio, driven by the protocol code of `whimbrel-proto`.
+//! SCTP over UDP (RFC 6951) or directly over IP, for tokio, driven by the protocol code of `whimbrel-proto`.
 //!
 //! A [`Stack`] owns UDP sockets and one SCTP port; a [`Listener`] is a stack that accepts associations. Both give
 //! [`Association`]s, which send and receive whole messages on many streams. A task of its own drives each stack: it takes
@@ -21,7 +21,8 @@
 //! | record windows, losses and verdicts | [`Stack::trace`] |
 //! | add and remove addresses | [`Stack::add_local_address`], [`Stack::remove_local_address`]; [`Stack::follow_addresses`], [`AddressWatch`] |
 //! | choose or change the scheme | [`AssociationConfig::scheme`], [`Association::set_congestion_control`] |
-//! | carry datagrams otherwise than over UDP | [`transport::Transport`] |
+//! | use SCTP directly over IP | [`RawIp`] |
+//! | carry datagrams otherwise | [`transport::Transport`] |
 //! | test with outages and crashes, in virtual time | `simulated` (feature `simulated`) |
 //!
 //! Each method that waits says what happens if its future is dropped before it is ready ("Cancel safety").
@@ -85,11 +86,14 @@ mod error;
 mod filter;
 mod flood;
 mod interface;
+#[cfg(target_os = "linux")]
+mod ip;
 mod mtu;
 mod netlink;
 mod opened;
 mod outgoing;
 mod paths;
+mod raw;
 mod shared;
 #[cfg(feature = "simulated")]
 pub mod simulated;
@@ -98,6 +102,7 @@ mod statistics;
 mod stream;
 mod stream_changes;
 mod streams;
+mod system;
 mod timer;
 pub mod trace;
 pub mod transport;
@@ -109,6 +114,7 @@ pub use association::{Association, ReceivedMessage};
 pub use config::StackConfig;
 pub use error::{AssociationError, BindError, ConnectError, TrySendError};
 pub use paths::{PathChange, PathEvent, PathEvents};
+pub use raw::RawIp;
 pub use stack::{Listener, Stack};
 pub use statistics::{Snapshot, Statistics};
 pub use stream::Stream;

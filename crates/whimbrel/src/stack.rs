@@ -1,4 +1,4 @@
-//! A stack of one SCTP port on UDP sockets, and its listening form.
+//! A stack of one SCTP port on sockets of UDP or raw IP, and its listening form.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,7 +32,7 @@ pub struct Stack {
 struct StackHandle {
     shared: Arc<Shared>,
     local: Vec<SocketAddr>,
-    port: u16,
+    /// With the SCTP port that was chosen if it was to be.
     config: StackConfig,
     transport: Arc<dyn Transport>,
     /// Tasks that follow the addresses of the host.
@@ -74,7 +74,7 @@ impl Stack {
         Self::bind(config)
     }
 
-    fn start(config: StackConfig, listen: bool) -> Result<Self, BindError> {
+    fn start(mut config: StackConfig, listen: bool) -> Result<Self, BindError> {
         config.require_checksums()?;
         environment::in_runtime()?;
         let Environment {
@@ -83,20 +83,15 @@ impl Stack {
             mut random,
             granularity,
         } = Environment::find(&config)?;
-        let sockets = bind_all(&*transport, &config)?;
+        let sockets = bind_at_port(&*transport, &mut config, &mut random)?;
         let local: Vec<SocketAddr> = sockets.iter().map(|socket| socket.local_addr()).collect();
         let granted = |socket: &dyn Socket| {
             let (recv, send) = socket.buffers()?;
             Some((socket.local_addr(), recv, send))
         };
         let granted = sockets.iter().filter_map(|socket| granted(&**socket)).collect();
-        // RFC 6335 §6: the dynamic ports.
-        let port = match config.port {
-            0 => 49_152 + (random.next_u32() % 16_384) as u16,
-            port => port,
-        };
         let endpoint_config = EndpointConfig {
-            local_port: port,
+            local_port: config.port,
             local_addrs: local.clone(),
             listen,
             association: config.association.clone().into(),
@@ -109,7 +104,7 @@ impl Stack {
             max_unassociated_per_address: config.max_unassociated_per_address,
             first_message_timeout: config.first_message_timeout,
             evict_after: config.evict_after,
-            answer_all_ports: config.answer_all_ports,
+            answer_all_ports: config.answer_all_ports.unwrap_or(transport.has_ports()),
             timer_granularity: granularity,
             ..EndpointConfig::default()
         };
@@ -127,7 +122,6 @@ impl Stack {
             handle: Arc::new(StackHandle {
                 shared,
                 local,
-                port,
                 config,
                 transport,
                 followers: Mutex::default(),
@@ -135,8 +129,8 @@ impl Stack {
         })
     }
 
-    /// Opens an association with the SCTP port `port` at any of the addresses `peer` (IP address and UDP port each); waits
-    /// until it is established.
+    /// Opens an association with the SCTP port `port` at any of the addresses `peer` (IP address and UDP port each, port 0 over
+    /// [`RawIp`](crate::RawIp)); waits until it is established.
     ///
     /// Between two SCTP ports of two hosts there is one association (RFC 9260 §1.3), and a stack has one port: further associations with the
     /// same peer need a stack each. An association has many streams, which often serve as well.
@@ -167,6 +161,11 @@ impl Stack {
         messages: impl IntoIterator<Item = Message>,
     ) -> Result<Association, ConnectError> {
         let peer = &peer.iter().copied().map(interface::canonical).collect::<Vec<_>>()[..];
+        if !self.handle.transport.has_ports()
+            && let Some(addr) = peer.iter().find(|addr| addr.port() != 0)
+        {
+            return Err(ConnectError::HasPort(*addr));
+        }
         let shared = &self.handle.shared;
         let now = shared.now();
         let association = {
@@ -332,7 +331,7 @@ impl Stack {
 
     /// The SCTP port.
     pub fn port(&self) -> u16 {
-        self.handle.port
+        self.handle.config.port
     }
 
     /// How many datagrams, or chunks in them, were not processed, by reason.
@@ -441,6 +440,31 @@ impl Drop for StackHandle {
     }
 }
 
+/// Binds the sockets at the SCTP port of the configuration. If that is 0, sets it to a random one.
+fn bind_at_port(
+    transport: &dyn Transport,
+    config: &mut StackConfig,
+    random: &mut impl Rng,
+) -> Result<Vec<Box<dyn Socket>>, BindError> {
+    if config.port != 0 {
+        return bind_all(transport, config);
+    }
+    let mut attempt = 1;
+    loop {
+        // RFC 6335 §6: the dynamic ports.
+        config.port = 49_152 + (random.next_u32() % 16_384) as u16;
+        match bind_all(transport, config) {
+            // Another stack of this host has it.
+            Err(BindError::Raw { source, .. })
+                if source.kind() == std::io::ErrorKind::AddrInUse && attempt < PORT_ATTEMPTS =>
+            {
+                attempt += 1;
+            }
+            other => return other,
+        }
+    }
+}
+
 /// Binds a socket to each address. All share one UDP port where the configuration leaves the choice: the addresses that an
 /// INIT lists carry no UDP port, so the peer assumes the one that the INIT came from.
 // [9260:1.3-2]
@@ -480,10 +504,13 @@ fn bind_socket(
     config: &StackConfig,
 ) -> Result<Box<dyn Socket>, BindError> {
     transport.bind(addr, config).map_err(|source| {
-        if addr.is_ipv4() || interface::has_ipv6() {
+        if addr.is_ipv6() && !interface::has_ipv6() {
+            BindError::NoIpv6(addr)
+        } else if transport.has_ports() {
             BindError::Bind { addr, source }
         } else {
-            BindError::NoIpv6(addr)
+            let addr = addr.ip();
+            BindError::Raw { addr, source }
         }
     })
 }
@@ -508,15 +535,21 @@ fn bind_once(
 
 /// Turns the end of an association that was being set up into the error that its user can act on.
 fn explain(error: AssociationError, troubles: &[(SocketAddr, Option<Trouble>)]) -> ConnectError {
-    let refused = troubles
-        .iter()
-        .any(|(_, trouble)| *trouble == Some(Trouble::PortUnreachable));
-    let addrs: Vec<String> = troubles.iter().map(|(addr, _)| addr.to_string()).collect();
+    let has = |wanted| troubles.iter().any(|(_, trouble)| *trouble == Some(wanted));
+    // Addresses of raw IP have no port.
+    let name = |addr: &SocketAddr| match addr.port() {
+        0 => addr.ip().to_string(),
+        _ => addr.to_string(),
+    };
+    let addrs: Vec<String> = troubles.iter().map(|(addr, _)| name(addr)).collect();
     let addrs = addrs.join(", ");
     let said = troubles.iter().all(|(_, trouble)| trouble.is_some());
     match error {
-        AssociationError::Closed(CloseReason::AbortedLocally(_)) if said && refused => {
+        AssociationError::Closed(CloseReason::AbortedLocally(_)) if said && has(Trouble::PortUnreachable) => {
             ConnectError::Refused(format!("no program listens on UDP {addrs}"))
+        }
+        AssociationError::Closed(CloseReason::AbortedLocally(_)) if said && has(Trouble::ProtocolUnreachable) => {
+            ConnectError::Refused(format!("no program uses SCTP over IP at {addrs}"))
         }
         AssociationError::Closed(CloseReason::AbortedLocally(_)) if said => {
             ConnectError::Unreachable(format!("the network has no way to {addrs}"))
@@ -546,6 +579,11 @@ mod tests {
             "peer unreachable: the network has no way to 192.0.2.1:9899, 192.0.2.2:9899"
         );
         assert!(message(&[(a, no_way), (b, closed)]).starts_with("connection refused: no program listens on"));
+        let plain = SocketAddr::new(a.ip(), 0);
+        assert_eq!(
+            message(&[(plain, Some(Trouble::ProtocolUnreachable))]),
+            "connection refused: no program uses SCTP over IP at 192.0.2.1"
+        );
         assert!(message(&[(a, closed), (b, None)]).starts_with("aborted by this end"));
     }
 }

@@ -1,4 +1,4 @@
-//! What carries the datagrams of a stack: UDP sockets, or what a user provides instead.
+//! What carries the datagrams of a stack: UDP sockets, raw IP, or what a user provides instead.
 
 use std::fmt::Debug;
 use std::future::Future;
@@ -14,9 +14,9 @@ pub const BATCH: usize = quinn_udp::BATCH_SIZE;
 
 /// A way to exchange datagrams with peers.
 ///
-/// [`Udp`](crate::Udp) is the one that a stack uses unless [`StackConfig::transport`] names another. A transport of one's own may carry the
-/// datagrams through a tunnel, through an encrypting layer, or between tasks of one process. Each datagram is one SCTP packet of at most
-/// [`AssociationConfig::mtu`](crate::AssociationConfig::mtu) bytes less the headers of IP and UDP. Datagrams may be lost, duplicated and
+/// [`Udp`](crate::Udp) is the one that a stack uses unless [`StackConfig::transport`] names another, such as [`RawIp`](crate::RawIp). A
+/// transport of one's own may carry the datagrams through a tunnel, through an encrypting layer, or between tasks of one process. Each datagram is one SCTP packet of at most
+/// [`AssociationConfig::mtu`](crate::AssociationConfig::mtu) bytes less the headers of IP and, where addresses have ports, UDP. Datagrams may be lost, duplicated and
 /// reordered; a transport must not change their bytes.
 ///
 /// Addresses name the ends of paths. They have to be addresses of IP because SCTP lists them in its handshake, but a transport gives them
@@ -102,7 +102,7 @@ pub const BATCH: usize = quinn_udp::BATCH_SIZE;
 /// ```
 pub trait Transport: Debug + Send + Sync + 'static {
     /// Opens a socket at a local address. With port 0 the transport chooses one. The configuration has the wishes of the user, such as the
-    /// size of buffers.
+    /// size of buffers; the SCTP port in it is that of the stack.
     ///
     /// # Errors
     /// Returns an error if the address does not belong to this host or is in use.
@@ -121,6 +121,12 @@ pub trait Transport: Debug + Send + Sync + 'static {
     fn source_toward(&self, peer: SocketAddr) -> io::Result<IpAddr> {
         let _ = peer;
         Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Returns whether addresses have ports, as those of UDP. Without, all ports are 0 at both ends, and the packets of all SCTP ports may
+    /// arrive at a socket: those to other ports are not answered, unless [`StackConfig::answer_all_ports`] asks for it. Default: true.
+    fn has_ports(&self) -> bool {
+        true
     }
 }
 
@@ -249,6 +255,9 @@ pub struct Report {
 pub enum Trouble {
     /// No program listens on the UDP port (ICMP port unreachable).
     PortUnreachable,
+    /// The host does not know the protocol that carries the datagrams (ICMP protocol unreachable, ICMPv6 unrecognized next header): over raw IP,
+    /// no program there uses SCTP over IP.
+    ProtocolUnreachable,
     /// There is no route to the host or network (ICMP destination unreachable, or no route on this host).
     HostUnreachable,
     /// The datagram is longer than a link on the path allows (ICMP fragmentation needed, packet too big), which allows IP packets of this
@@ -274,8 +283,12 @@ impl Trouble {
         #[cfg(target_os = "linux")]
         {
             use nix::errno::Errno;
-            // Host down or unknown, protocol not supported or administratively prohibited there (RFC 792, RFC 1122 §3.2.2.1, RFC 4443 §3.1).
-            let unreachable = [Errno::EHOSTDOWN, Errno::ENONET, Errno::ENOPROTOOPT, Errno::EACCES];
+            // Protocol not supported (RFC 792, RFC 1122 §3.2.2.1).
+            if error.raw_os_error() == Some(Errno::ENOPROTOOPT as i32) {
+                return Some(Trouble::ProtocolUnreachable);
+            }
+            // Host down or unknown, or administratively prohibited there (RFC 1122 §3.2.2.1, RFC 4443 §3.1).
+            let unreachable = [Errno::EHOSTDOWN, Errno::ENONET, Errno::EACCES];
             if unreachable
                 .iter()
                 .any(|errno| error.raw_os_error() == Some(*errno as i32))
@@ -302,6 +315,7 @@ impl std::fmt::Display for Trouble {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Trouble::PortUnreachable => f.write_str("port unreachable"),
+            Trouble::ProtocolUnreachable => f.write_str("protocol unreachable"),
             Trouble::HostUnreachable => f.write_str("host unreachable"),
             Trouble::TooLong(0) => f.write_str("datagram too long"),
             Trouble::TooLong(mtu) => write!(f, "datagram too long for an MTU of {mtu}"),

@@ -442,7 +442,7 @@ async fn the_wrong_sctp_port_is_refused_at_once() {
 #[tokio::test]
 async fn a_shared_udp_port_leaves_other_sctp_ports_unanswered() {
     let quiet = Listener::bind(StackConfig {
-        answer_all_ports: false,
+        answer_all_ports: Some(false),
         ..config()
     })
     .unwrap();

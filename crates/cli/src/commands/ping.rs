@@ -18,8 +18,10 @@ use crate::transfer::interrupt::Interrupt;
 use crate::transfer::options::{Options, parse_time};
 use crate::transfer::run::block_on;
 
-/// Bytes of a ping beside its Heartbeat Info and the IP header: UDP and SCTP headers, chunk and parameter header.
-const OVERHEAD: usize = 8 + 12 + 8;
+/// Bytes of a ping beside its Heartbeat Info and the headers below: SCTP header, chunk and parameter header.
+const OVERHEAD: usize = 12 + 8;
+/// Bytes of a UDP header; there is none over raw IP.
+const UDP_HEADER: usize = 8;
 /// Bytes of an IPv4 and of an IPv6 header.
 const IP_HEADERS: (usize, usize) = (20, 40);
 /// Bytes of the AUTH chunk with SHA-256 (RFC 4895 §4.1), which precedes a heartbeat with --key.
@@ -249,8 +251,9 @@ impl Pinger<'_> {
 fn overhead(args: &Args, remote: SocketAddr) -> usize {
     let (v4, v6) = IP_HEADERS;
     let ip = if remote.is_ipv6() { v6 } else { v4 };
+    let udp = if remote.port() == 0 { 0 } else { UDP_HEADER };
     let auth = if args.options.key.is_some() { AUTH_CHUNK } else { 0 };
-    ip + auth + OVERHEAD
+    ip + udp + auth + OVERHEAD
 }
 
 /// Checks that no ping is forgotten before --wait is over.

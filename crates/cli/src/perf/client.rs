@@ -19,7 +19,7 @@ use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::interrupt::Interrupt;
 use crate::transfer::options::{End, Options};
-use crate::transfer::paths;
+use crate::transfer::{address, paths};
 use crate::tui::Tui;
 
 /// How long the server may take to answer.
@@ -194,7 +194,7 @@ async fn one(
 }
 
 fn addrs(addrs: &[SocketAddr]) -> String {
-    let addrs: Vec<_> = addrs.iter().map(ToString::to_string).collect();
+    let addrs: Vec<_> = addrs.iter().map(address::text).collect();
     addrs.join(", ")
 }
 

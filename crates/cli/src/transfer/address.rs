@@ -44,6 +44,14 @@ pub(crate) fn parse_peer(text: &str) -> Result<SocketAddr, String> {
     Ok(addr)
 }
 
+/// Returns an address for messages: without its port over raw IP, where there is none.
+pub(crate) fn text(addr: &SocketAddr) -> String {
+    match addr.port() {
+        0 => addr.ip().to_string(),
+        _ => addr.to_string(),
+    }
+}
+
 fn resolve(text: &str) -> Result<SocketAddr, String> {
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) => (
@@ -70,6 +78,14 @@ mod tests {
         assert_eq!(parse_listen("::1"), Ok("[::1]:9899".parse().unwrap()));
         assert_eq!(parse_local("127.0.0.1"), Ok("127.0.0.1:0".parse().unwrap()));
         assert_eq!(parse_peer("127.0.0.1:7"), Ok("127.0.0.1:7".parse().unwrap()));
+    }
+
+    #[test]
+    fn addresses_without_a_port_are_shown_without() {
+        let text = |addr: &str| text(&addr.parse().unwrap());
+        assert_eq!(text("192.0.2.1:0"), "192.0.2.1");
+        assert_eq!(text("[2001:db8::1]:0"), "2001:db8::1");
+        assert_eq!(text("[2001:db8::1]:7"), "[2001:db8::1]:7");
     }
 
     #[test]

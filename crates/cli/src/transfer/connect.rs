@@ -62,14 +62,15 @@ impl Toward {
         console: &Console,
     ) -> Result<Stack, Failure> {
         let config = StackConfig {
-            local: self.local.clone(),
+            local: options.addrs(&self.local)?,
+            transport: options.transport(),
             association: AssociationConfig {
                 outbound_streams: streams,
                 ..options.association(End::Connects)?
             },
             ..StackConfig::default()
         };
-        let stack = Stack::toward(config, to)?;
+        let stack = Stack::toward(config, &options.addrs(to)?)?;
         if let Some(folder) = &options.record {
             recording::record(folder, &stack, "client", console)?;
         }
@@ -94,8 +95,9 @@ impl Toward {
             Attempt::First => Key::Doubtful,
             Attempt::Again => Key::Accepted,
         };
+        let to = options.addrs(to)?;
         tokio::select! {
-            connected = stack.connect(to, options.port) => connected.map_err(|error| explain_key(error, key)),
+            connected = stack.connect(&to, options.port) => connected.map_err(|error| explain_key(error, key)),
             never = note_silence(key, console) => match never {},
             failure = self.give_up(key) => Err(failure),
             () = interrupt.asked(1) => Err(Failure::interrupted("interrupted before the connection was made")),

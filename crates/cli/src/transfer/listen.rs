@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::task::{JoinError, JoinSet};
 use whimbrel::{Association, AssociationConfig, Discard, Listener, Message, Span, Stack, StackConfig};
 
+use super::address;
 use super::console::Console;
 use super::failure::Failure;
 use super::interrupt::Interrupt;
@@ -60,7 +61,8 @@ pub(crate) fn bind(
         risk,
     } = serving;
     let config = StackConfig {
-        local: listen.to_vec(),
+        local: options.addrs(listen)?,
+        transport: options.transport(),
         port: options.port,
         association: AssociationConfig {
             max_message: Some(max_message),
@@ -78,9 +80,10 @@ pub(crate) fn bind(
     if let Some(folder) = &options.record {
         recording::record(folder, stack, "server", console)?;
     }
-    let addrs: Vec<String> = stack.local_addrs().iter().map(ToString::to_string).collect();
+    let addrs: Vec<String> = stack.local_addrs().iter().map(address::text).collect();
+    let below = if options.transport().is_some() { "raw IP" } else { "UDP" };
     console.note(format!(
-        "listening on UDP {}, SCTP port {}",
+        "listening on {below} {}, SCTP port {}",
         addrs.join(", "),
         stack.port()
     ));

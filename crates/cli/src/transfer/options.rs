@@ -1,10 +1,13 @@
 //! Options about the association.
 
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use whimbrel::{AssociationConfig, AuthConfig, Scheme, Span, StackConfig};
+use whimbrel::transport::Transport;
+use whimbrel::{AssociationConfig, AuthConfig, RawIp, Scheme, Span, StackConfig, UDP_ENCAPSULATION_PORT};
 use whimbrel_scenario::ScenarioError;
 
 use super::failure::Failure;
@@ -26,6 +29,10 @@ pub(crate) struct Options {
     /// SCTP port of the server or receiver
     #[arg(long, default_value_t = DEFAULT_PORT, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
+    /// Send SCTP directly over IP (protocol 132) instead of in UDP, for peers that use the SCTP of their operating system. Linux, as root or with
+    /// the capability CAP_NET_RAW. Addresses have no port then; both ends need it
+    #[arg(long)]
+    raw: bool,
     /// Congestion control, loss recovery and use of paths: the name of a scheme (see `whimbrel schemes`). The default uses all
     /// paths at once and leaves a path after one timeout. Use the same scheme at both ends: each end applies it to the packets that
     /// it sends
@@ -61,6 +68,29 @@ impl Options {
     /// Returns the name of the scheme.
     pub(crate) fn scheme_name(&self) -> &'static str {
         self.scheme.name()
+    }
+
+    /// Returns what carries the packets; `None`: UDP.
+    pub(crate) fn transport(&self) -> Option<Arc<dyn Transport>> {
+        self.raw.then(|| Arc::new(RawIp) as Arc<dyn Transport>)
+    }
+
+    /// Returns addresses of the command line as the transport needs them: without UDP ports over raw IP.
+    ///
+    /// # Errors
+    /// Returns an error if an address has a port, unless it is the default, and the transport has none.
+    pub(crate) fn addrs(&self, addrs: &[SocketAddr]) -> Result<Vec<SocketAddr>, Failure> {
+        if !self.raw {
+            return Ok(addrs.to_vec());
+        }
+        let without_port = |addr: &SocketAddr| match addr.port() {
+            0 | UDP_ENCAPSULATION_PORT => Ok(SocketAddr::new(addr.ip(), 0)),
+            _ => Err(Failure::wrong_use(format!(
+                "{addr}: with --raw there are no UDP ports: write {}",
+                addr.ip()
+            ))),
+        };
+        addrs.iter().map(without_port).collect()
     }
 
     /// Returns the configuration of the associations of one end.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use whimbrel::{Association, PathChange, PathEvent, PathId, PathInfo, PathState};
 
+use super::address;
 use super::console::Console;
 use crate::perf::sample::State;
 
@@ -17,7 +18,7 @@ const PING_INTERVAL: Duration = Duration::from_secs(1);
 /// Returns the peer's first address, for messages.
 pub(crate) fn peer(association: &Association) -> String {
     let addrs = association.peer_addrs();
-    addrs.first().map_or_else(|| "?".to_owned(), ToString::to_string)
+    addrs.first().map_or_else(|| "?".to_owned(), address::text)
 }
 
 /// Returns whether the peer answers within some seconds.
@@ -130,7 +131,8 @@ impl<F: FnMut(String)> Notes<F> {
         match (outage.lasted, held) {
             (Some(lasted), Some(held)) => {
                 let since = utc(self.held.swap_remove(held).since);
-                let (local, remote, millis) = (outage.local, outage.remote, lasted.as_millis().max(1));
+                let (local, remote) = (address::text(&outage.local), address::text(&outage.remote));
+                let millis = lasted.as_millis().max(1);
                 (self.print)(format!(
                     "{since} path {local} to {remote} did not answer for {millis} ms"
                 ));
@@ -176,7 +178,12 @@ pub(crate) struct Outage {
 
 impl fmt::Display for Outage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "path {} to {} ", self.local, self.remote)?;
+        write!(
+            f,
+            "path {} to {} ",
+            address::text(&self.local),
+            address::text(&self.remote)
+        )?;
         match self.lasted {
             Some(lasted) => write!(f, "works again after {:.1} s", lasted.as_secs_f64()),
             None if self.state == State::Inactive => f.write_str("has failed"),

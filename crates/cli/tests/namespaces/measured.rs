@@ -80,7 +80,7 @@ fn ping_of_paths_sees_the_delay_and_the_losses_of_each() {
 fn packets_of_the_mtu_pass_and_larger_ones_are_refused() {
     needs!(namespaces());
     needs!(program("ping", "iputils-ping"));
-    let lab = Lab::new("mtu", &[r#"name = "wire", rate = "10 Mbit/s", delay = "1 ms""#]);
+    let lab = Lab::new("mtu-ping", &[r#"name = "wire", rate = "10 Mbit/s", delay = "1 ms""#]);
     let ping = |bytes: &str| {
         lab.run(&[
             "--quiet", "--late", "1 s", "--at", "server", "--", "ping", "-M", "do", "-c", "1", "-W", "2", "-s", bytes,

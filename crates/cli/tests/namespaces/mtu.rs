@@ -80,12 +80,12 @@ fn tcp_of_the_kernel_learns_the_mtu_of_the_path() {
 fn send_learns_the_mtu_of_the_path() {
     needs!(namespaces());
     needs!(program("ping", "iputils-ping"));
-    for (address, host) in [(SERVER, SERVER), (SERVER_V6, "[fd00::a02:2]")] {
+    for (address, options) in [(SERVER, ""), (SERVER_V6, ""), (SERVER, "--raw"), (SERVER_V6, "--raw")] {
         let ready = format!("until ping -c 1 -W 1 {address}; do sleep 0.1; done");
-        let server = format!("{ready}; {WHIMBREL} recv --listen {host}:9899 --once in");
+        let server = format!("{ready}; {WHIMBREL} recv {options} --listen {address} --once in");
         let client = format!(
             "head -c 3000000 /dev/urandom > file; {ready}; \
-             until {WHIMBREL} send file --to {host}:9899; do sleep 0.2; done; cmp file in/file"
+             until {WHIMBREL} send {options} file --to {address}; do sleep 0.2; done; cmp file in/file"
         );
         let done = run("mtu-send", &server, &client).1.ok();
         // Three packets of the first window, and what was on its way.
