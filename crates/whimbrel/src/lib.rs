@@ -133,8 +133,9 @@ pub use whimbrel_control::window::{self, WindowSpec};
 pub use whimbrel_control::{Rate, Scheme, SchemeParts, Span};
 pub use whimbrel_proto::{
     AddressError, AssociationConfig, AssociationStats, AuthConfig, CloseReason, ConfigError, Discard, Ecn,
-    HeartbeatTimer, JudgedLosses, MAX_PINGS, Message, MessagePayload, PathId, PathInfo, PathQuality, PathState, Preset,
-    Reliability, RuleChanges, Scheduler, SendFailure, SendFailureCause, StreamChange, StreamChangeError, StreamList,
+    ErrorDetection, HeartbeatTimer, JudgedLosses, MAX_PINGS, Message, MessagePayload, PathId, PathInfo, PathQuality,
+    PathState, Preset, Reliability, RuleChanges, Scheduler, SendFailure, SendFailureCause, StreamChange,
+    StreamChangeError, StreamList,
 };
 
 /// The UDP port registered for SCTP encapsulated in UDP (RFC 6951 §5.1).

@@ -60,6 +60,7 @@ fn every_field_of_the_configuration_can_be_set_with_exported_types() {
         reporting: whimbrel::ReportingChanges::default(),
         auth: whimbrel::AuthConfig::default(),
         scheduler: whimbrel::Scheduler::RoundRobin,
+        zero_checksum: Some(whimbrel::ErrorDetection::Dtls),
         rules: whimbrel::RuleChanges {
             heartbeat_timer: Some(whimbrel::HeartbeatTimer::Path),
             ..whimbrel::RuleChanges::default()
@@ -97,6 +98,7 @@ fn no_field_of_the_configuration_has_a_type_that_is_not_exported() {
         "RuleChanges",
         "AssociationConfig",
         "Scheduler",
+        "ErrorDetection",
     ];
     let mut fields = 0;
     for (source, name) in [
