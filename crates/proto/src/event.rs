@@ -91,7 +91,8 @@ pub enum Event {
     /// Streams have been reset or added, as this end or the peer has requested (RFC 6525). What is read after inbound streams were reset was
     /// sent after it, and what was sent before has been read.
     StreamsChanged(StreamChange),
-    /// The peer refused a change of streams. Messages that waited for a reset are sent with the next numbers.
+    /// The peer refused a change of streams. Messages that waited for a reset are sent with the next numbers. If it was asked to reset its own
+    /// streams, result 0 is no refusal: it has sent no message on them since the last reset, or is about to reset them anyway.
     StreamChangeRefused {
         /// The change that was requested.
         change: StreamChange,

@@ -22,9 +22,25 @@ pub enum ChangeStreamsError {
     Association(#[from] AssociationError),
 }
 
+/// A user who waits for the answer to a request.
+struct WaitingAnswer<'a> {
+    association: &'a Association,
+    id: u64,
+}
+
+impl Drop for WaitingAnswer<'_> {
+    fn drop(&mut self) {
+        let handle = self.association.handle();
+        if let Some(slot) = handle.shared.lock().slots.get_mut(&handle.id) {
+            slot.streams.forget(self.id);
+        }
+    }
+}
+
 impl Association {
     /// Resets streams or adds some (RFC 6525), and waits until the peer has answered: its user must have read everything that was sent
-    /// before on streams that this end resets. Messages sent meanwhile on such streams follow the reset. A reset shows both users where
+    /// before on streams that this end resets. Messages sent meanwhile on such streams follow the reset, and
+    /// count in the send buffer until then: two programs that both wait here before they read wait for each other. A reset shows both users where
     /// one use of a stream ends and the next one begins. With [`AssociationConfig::stream_changes`](crate::AssociationConfig::stream_changes) on
     /// at both ends, which it is by default.
     ///
@@ -45,16 +61,18 @@ impl Association {
     /// ```
     pub async fn change_streams(&self, change: StreamChange) -> Result<(), ChangeStreamsError> {
         let handle = self.handle();
-        {
+        let waiting = {
             let now = handle.shared.now();
             let mut state = handle.shared.lock();
             state.endpoint.change_streams(now, handle.id, change.clone())?;
-            if let Some(slot) = state.slots.get_mut(&handle.id) {
-                slot.streams.request(change.clone());
-            }
+            let Some(slot) = state.slots.get_mut(&handle.id) else {
+                return Err(AssociationError::Closed(CloseReason::Graceful).into());
+            };
+            let id = slot.streams.request(change);
             state.wake_driver();
-        }
-        match self.when_streams(|changes| changes.take_answer(&change)).await? {
+            WaitingAnswer { association: self, id }
+        };
+        match self.when_streams(|changes| changes.take_answer(waiting.id)).await? {
             Answer::Done => Ok(()),
             Answer::Refused(result) => Err(ChangeStreamsError::Refused(result)),
             Answer::Lost => Err(AssociationError::PeerRestarted.into()),
@@ -62,8 +80,8 @@ impl Association {
     }
 
     /// Waits for the next change of streams that the peer has requested, and that has been made. Once inbound streams were reset,
-    /// [`recv`](Self::recv) has returned everything that the peer sent before on them, and returns only what it sent after. Up to 1024 changes are kept for a user
-    /// who does not ask.
+    /// [`recv`](Self::recv) has returned everything that the peer sent before on them, and returns only what it sent after. Up to 256 changes are kept for a user
+    /// who does not ask, and further ones are not reported.
     ///
     /// # Errors
     /// Returns an error if the association has ended.

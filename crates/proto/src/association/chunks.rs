@@ -4,7 +4,7 @@ use core::ops::ControlFlow;
 
 use whimbrel_wire::{
     ByteSink, COMMON_HEADER_LEN, Cause, Causes, ChecksumField, Chunk, ChunkError, ChunkType, Data, ForwardTsn,
-    PacketSink, PacketView, Parameters, UnknownAction,
+    PacketSink, PacketView, Parameter, Parameters, UnknownAction,
 };
 
 use super::components::Answers;
@@ -36,6 +36,14 @@ struct Seen {
     has_data: bool,
     /// An AUTH chunk with a valid HMAC precedes.
     authenticated: bool,
+    /// A RE-CONFIG with requests.
+    has_request: bool,
+}
+
+/// Returns whether a RE-CONFIG has a request, and not only responses.
+fn requests(parameters: Parameters<'_>) -> bool {
+    let is_response = |parameter| matches!(parameter, Ok(Parameter::ReconfigResponse { .. }));
+    !parameters.iter().all(is_response)
 }
 
 impl Association {
@@ -174,6 +182,12 @@ impl Association {
             }
             // Its type asks to skip it if it is not supported.
             Ok(Chunk::ReConfig { .. }) if self.agreed.reconfig.is_none() => Ok(()),
+            // One request is outstanding at a time. To perform one may take a millisecond.
+            Ok(Chunk::ReConfig { parameters })
+                if requests(parameters) && core::mem::replace(&mut seen.has_request, true) =>
+            {
+                Err(Discard::Limit)
+            }
             Ok(Chunk::Data(data)) => {
                 seen.has_data = true;
                 self.on_data(ctx, &data, from)
@@ -328,7 +342,8 @@ impl Association {
         from: PathId,
         parameters: Parameters<'_>,
     ) -> Result<(), Discard> {
-        if !self.state.takes_data() {
+        // In SHUTDOWN-RECEIVED, the response to a request of this end may be what the shutdown waits for.
+        if !self.state.takes_data() && !self.state.may_send_data() {
             return Err(Discard::Unexpected);
         }
         match self.on_reconfig(ctx.now, parameters) {

@@ -84,7 +84,9 @@ impl Association {
         let receiver = self.receiving.receiver.as_ref();
         let is_blocking = receiver.is_some_and(|receiver| receiver.advertised_window() < u32::from(self.config.mtu));
         let has_progressed = self.timers.guarded_progress != self.data_progress();
-        if self.state == State::ShutdownPending && (has_progressed || !is_blocking) {
+        // A peer whose user does not read has the data, and answers a reset never.
+        let is_blocked = is_blocking || self.sending.waits_for_reset();
+        if self.state == State::ShutdownPending && (has_progressed || !is_blocked) {
             self.guard_shutdown(ctx.now);
         } else {
             self.abort_with(ctx, &[], CloseReason::ShutdownTimeout);

@@ -126,18 +126,18 @@ impl Association {
         }
     }
 
-    /// The timer of the outstanding change of streams has expired.
+    /// A timer of requests for changes of streams has expired.
     fn on_reconfig_timer(&mut self, ctx: &mut Context<'_>) {
         let Some(reconfig) = &mut self.agreed.reconfig else {
             return;
         };
-        reconfig.stop();
-        let Some((path, in_progress)) = reconfig.outstanding() else {
+        reconfig.ask_again(ctx.now);
+        let Some((path, is_answered)) = reconfig.on_timer(ctx.now) else {
             return;
         };
         self.trace_timer(ctx, TimerKind::Reconfig, Some(path));
         // RFC 6525 §5.2.7 H2: the peer has answered, and waits itself.
-        if self.state.may_send_data() && in_progress == 0 {
+        if self.state.may_send_data() && !is_answered {
             let progress = self.sending.on_control_timeout(ctx, path);
             self.apply(ctx, progress);
         }

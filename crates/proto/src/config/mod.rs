@@ -53,6 +53,13 @@ pub struct AssociationConfig {
     /// Number of outbound streams to request, 1 to 65535.
     #[cfg_attr(feature = "config", schemars(range(min = 1, max = 65535)))]
     pub outbound_streams: u16,
+    /// Number of outbound streams up to which the peer may ask for more, with `stream_changes`, 1 to 65535. Absent: `outbound_streams`.
+    #[cfg_attr(
+        feature = "config",
+        serde(skip_serializing_if = "Option::is_none"),
+        schemars(range(min = 1, max = 65535))
+    )]
+    pub max_outbound_streams: Option<u16>,
     /// Number of streams on which the peer may send, 1 to 65535.
     #[cfg_attr(feature = "config", schemars(range(min = 1, max = 65535)))]
     pub max_inbound_streams: u16,
@@ -127,7 +134,7 @@ pub struct AssociationConfig {
     )]
     pub partial_reliability: bool,
     /// Whether streams may be reset and added (RFC 6525), if both ends offer it. The peer may then reset the streams on which it sends, ask this
-    /// end to reset those on which this end sends, add streams up to `max_inbound_streams`, and ask for more up to `outbound_streams`. Over sockets it
+    /// end to reset those on which this end sends, add streams up to `max_inbound_streams`, and ask for more up to `max_outbound_streams`. Over sockets it
     /// is on by default.
     #[cfg_attr(
         feature = "config",
@@ -273,6 +280,7 @@ impl Default for AssociationConfig {
             preset: Preset::Rfc9260,
             rules: RuleChanges::default(),
             outbound_streams: 16,
+            max_outbound_streams: None,
             max_inbound_streams: 65535,
             recv_buffer: 1_048_576,
             recv_buffer_max: None,
@@ -421,6 +429,9 @@ impl AssociationConfig {
             65535,
             " streams",
         )?;
+        if let Some(most) = self.max_outbound_streams {
+            in_range("max_outbound_streams", most.into(), 1, 65535, " streams")?;
+        }
         // A buffer must hold at least one packet.
         let least_buffer = u64::from(self.mtu.min(1500));
         in_range(

@@ -274,6 +274,7 @@ impl Receiver {
             last => self.store.get_mut(last).other = partial.waiting.head,
         }
         self.ready.tail = partial.waiting.tail;
+        self.waiting_reset.on_appended(key.0, self.ready.tail);
     }
 
     /// Whether [`Receiver::recv`] would return something.

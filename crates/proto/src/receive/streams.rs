@@ -158,6 +158,11 @@ impl Streams {
 
     /// These streams begin with message 0 again. No message of them is parked.
     pub(super) fn reset(&mut self, streams: &StreamList) {
+        if *streams == StreamList::All && self.free_queues.len() == self.queues.len() {
+            // Further resets of streams that are not used have nothing to do.
+            self.pages = Vec::new();
+            return;
+        }
         for stream in self.used(streams) {
             self.get_mut(stream).expected = 0;
         }

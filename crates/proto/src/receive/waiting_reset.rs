@@ -46,6 +46,17 @@ impl WaitingReset {
         }
     }
 
+    /// Messages of a stream that waited for the end of another one have become ready, up to this one. They are from before: nothing of the
+    /// streams has been accepted since.
+    pub(super) fn on_appended(&mut self, stream: u16, last: u32) {
+        if let Some(reset) = &mut self.0
+            && reset.has_arrived
+            && reset.streams.contains(stream)
+        {
+            reset.unread = last;
+        }
+    }
+
     /// The reader takes this message.
     #[inline]
     pub(super) fn on_taken(&mut self, head: u32) {

@@ -35,6 +35,7 @@ impl Sending {
             }
             self.give_up_next(ctx.now);
         }
+        self.give_up_kept(ctx.now);
         if self.outstanding.has_limits() {
             self.watch_forward(ctx.now);
             self.forward(ctx.now);
@@ -58,12 +59,23 @@ impl Sending {
             && self.may_send_new()
     }
 
+    /// Gives up the messages that wait for a reset of their stream, and whose lifetime is over.
+    fn give_up_kept(&mut self, now: Time) {
+        let (stats, progress) = (&mut self.stats, &mut self.progress);
+        self.queue.drop_expired_kept(now, |message| {
+            stats.messages_given_up_unsent += 1;
+            let failure = SendFailure::of(message, false, SendFailureCause::GivenUp);
+            progress.report(Event::SendFailed(failure));
+        });
+    }
+
     /// Gives up messages until one of this length has room, if any give way to it: those with the largest number first, and of these, those
     /// that have not been sent.
     pub(in crate::send) fn make_room(&mut self, now: Time, len: usize, limit: Limit) {
         while self.queue.next_limit().is_reached(now, false) && !self.queue.is_begun() {
             self.give_up_next(now);
         }
+        self.give_up_kept(now);
         let (sent, begun) = self.outstanding.yields(limit);
         let rests = begun.into_iter().map(|stream| self.queue.rest(stream));
         let held = self.held().without(sent + self.queue.yields(limit) + rests.sum());

@@ -17,6 +17,11 @@ impl Sending {
         self.queue.is_kept_back(streams)
     }
 
+    /// Returns whether nothing but a reset keeps messages from being sent.
+    pub(crate) fn waits_for_reset(&self) -> bool {
+        self.queue.keeps_back() && self.queue.is_empty() && self.outstanding.is_empty()
+    }
+
     /// Returns whether all earlier messages of streams that are about to be reset have a TSN.
     pub(crate) fn are_drained(&self, streams: &StreamList) -> bool {
         self.queue.are_drained(streams)

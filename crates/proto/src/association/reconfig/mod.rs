@@ -11,9 +11,10 @@ mod state;
 use whimbrel_control::Time;
 use whimbrel_wire::{Parameter, Parameters, reconfig_result};
 
+use self::request::LONGEST_REQUEST;
 pub(crate) use self::state::Reconfig;
 use self::state::Settled;
-use super::Association;
+use super::{Association, State};
 use crate::context::Context;
 use crate::event::Event;
 use crate::extensions::Extensions;
@@ -28,9 +29,6 @@ pub(super) enum Unreadable {
     /// The parameters do not belong together.
     Combination,
 }
-
-/// Length in bytes of a RE-CONFIG chunk with the longest request, without its streams.
-const LONGEST_REQUEST: usize = 20;
 
 impl Association {
     /// Called when the handshake has determined whether streams may change.
@@ -55,7 +53,7 @@ impl Association {
         ctx: &mut Context<'_>,
         change: StreamChange,
     ) -> Result<(), StreamChangeError> {
-        if !self.state.may_send_data() {
+        if self.state != State::Established {
             return Err(StreamChangeError::NotEstablished);
         }
         let Some(reconfig) = &self.agreed.reconfig else {
@@ -162,19 +160,20 @@ impl Association {
         let mut answers = peer::Answers::default();
         for parameter in listed {
             if let Parameter::ReconfigResponse { response, result, .. } = parameter {
-                self.on_response(response, result);
+                self.on_response(now, response, result);
             } else {
-                self.on_request(&parameter, &mut answers);
+                self.on_request(now, &parameter, &mut answers);
             }
         }
         Ok(self.answer_requests(now, answers))
     }
 
-    fn on_response(&mut self, number: u32, result: u32) {
+    fn on_response(&mut self, now: Time, number: u32, result: u32) {
+        let again = now + self.config.rto_max;
         let Some(reconfig) = &mut self.agreed.reconfig else {
             return;
         };
-        let (wish, last_tsn, path) = match reconfig.on_response(number, result) {
+        let (wish, last_tsn, path) = match reconfig.on_response(number, result, again) {
             Settled::Nothing | Settled::Later => return,
             Settled::Accepted { path } => {
                 self.sending.control().drop_request();
@@ -194,11 +193,11 @@ impl Association {
             StreamChange::AddOutbound(count) if is_done => {
                 self.ends.outbound_streams = self.ends.outbound_streams.saturating_add(*count);
             }
-            // The peer's own request adds them.
-            StreamChange::AddInbound(_) if is_done => return,
             _ => {}
         }
-        self.user.events.push_back(if is_done {
+        // What the peer does is reported once it is done: it has not answered by its own request.
+        let asks_peer = matches!(wish.change, StreamChange::ResetInbound(_) | StreamChange::AddInbound(_));
+        self.user.events.push_back(if is_done && !asks_peer {
             Event::StreamsChanged(wish.change)
         } else {
             Event::StreamChangeRefused {
@@ -221,7 +220,9 @@ fn is_allowed(parameters: &[Parameter<'_>]) -> bool {
             | AddIncomingStreams { .. }
             | ReconfigResponse { .. }]
             | [OutgoingReset { .. }, IncomingReset { .. }]
+            | [IncomingReset { .. }, OutgoingReset { .. }]
             | [AddOutgoingStreams { .. }, AddIncomingStreams { .. }]
+            | [AddIncomingStreams { .. }, AddOutgoingStreams { .. }]
             | [ReconfigResponse { .. }, OutgoingReset { .. } | ReconfigResponse { .. }]
     )
 }

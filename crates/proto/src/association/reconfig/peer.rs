@@ -3,9 +3,9 @@
 use whimbrel_control::Time;
 use whimbrel_wire::{NumberList, Parameter, Tsn, reconfig_result};
 
+use super::request::LONGEST_REQUEST;
 use super::state::Turn;
 use crate::association::Association;
-use crate::config::NEVER;
 use crate::event::Event;
 use crate::send::Outgoing;
 use crate::streams::{StreamChange, StreamList};
@@ -45,7 +45,7 @@ enum Answer {
 
 impl Association {
     /// Processes a request, and adds the response.
-    pub(super) fn on_request(&mut self, parameter: &Parameter<'_>, answers: &mut Answers) {
+    pub(super) fn on_request(&mut self, now: Time, parameter: &Parameter<'_>, answers: &mut Answers) {
         let (Parameter::OutgoingReset { request: number, .. }
         | Parameter::IncomingReset { request: number, .. }
         | Parameter::TsnReset { request: number }
@@ -60,6 +60,7 @@ impl Association {
         };
         match reconfig.take_turn(number) {
             Turn::Wrong => answers.add(number, reconfig_result::BAD_SEQUENCE_NUMBER),
+            Turn::Forgotten => {}
             Turn::Repeated(_) if reconfig.answers(number) => answers.repeats_request = true,
             Turn::Repeated(result) => {
                 let is_waiting = reconfig.deferred() == Some(number);
@@ -72,13 +73,15 @@ impl Association {
                 answers.add(number, result);
             }
             Turn::Next => {
-                let answer = self.perform(number, parameter);
+                // It may be performed below: its result is kept first.
+                reconfig.record(number, reconfig_result::IN_PROGRESS);
+                let answer = self.perform(now, number, parameter);
                 let result = match answer {
                     Answer::Now(result) => result,
                     Answer::Waits | Answer::ByRequest => reconfig_result::IN_PROGRESS,
                 };
                 if let Some(reconfig) = &mut self.agreed.reconfig {
-                    reconfig.record(number, result);
+                    reconfig.correct(number, result);
                 }
                 if !matches!(answer, Answer::ByRequest) {
                     answers.add(number, result);
@@ -87,16 +90,16 @@ impl Association {
         }
     }
 
-    fn perform(&mut self, number: u32, parameter: &Parameter<'_>) -> Answer {
+    fn perform(&mut self, now: Time, number: u32, parameter: &Parameter<'_>) -> Answer {
         match *parameter {
             Parameter::OutgoingReset {
                 response,
                 last_tsn,
                 streams,
                 ..
-            } => self.reset_inbound(number, response, last_tsn, streams),
+            } => self.reset_inbound(now, number, response, last_tsn, streams),
             Parameter::IncomingReset { streams, .. } => self.reset_outbound(number, streams),
-            Parameter::AddOutgoingStreams { count, .. } => Answer::Now(self.add_inbound(count)),
+            Parameter::AddOutgoingStreams { count, .. } => Answer::Now(self.add_inbound(now, count)),
             Parameter::AddIncomingStreams { count, .. } => self.add_outbound(number, count),
             // New TSNs would gain nothing: those of an association never end.
             _ => Answer::Now(reconfig_result::DENIED),
@@ -104,25 +107,30 @@ impl Association {
     }
 
     /// The peer resets its outbound streams (RFC 6525 §5.2.2).
-    fn reset_inbound(&mut self, number: u32, response: u32, last_tsn: Tsn, streams: NumberList<'_>) -> Answer {
-        let Some(reconfig) = &mut self.agreed.reconfig else {
-            return Answer::Now(reconfig_result::DENIED);
-        };
-        // §5.2.2 E1: it is the answer to the request of this end. The response to any other request has a result.
+    fn reset_inbound(
+        &mut self,
+        now: Time,
+        number: u32,
+        response: u32,
+        last_tsn: Tsn,
+        streams: NumberList<'_>,
+    ) -> Answer {
+        let again = now + self.config.rto_max;
         let streams = StreamList::of(streams.iter());
-        let is_granted = |change: &StreamChange, own| {
-            own == response && matches!(change, StreamChange::ResetInbound(wanted) if wanted.overlaps(&streams))
-        };
-        if let Some(path) = reconfig.on_granted(is_granted) {
-            self.sending.control().drop_request();
-            self.sending.on_control_answered(path);
-        }
-        if !streams.is_below(self.ends.inbound_streams) {
-            return Answer::Now(reconfig_result::WRONG_SSN);
-        }
         let (Some(reconfig), Some(receiver)) = (&mut self.agreed.reconfig, &mut self.receiving.receiver) else {
             return Answer::Now(reconfig_result::DENIED);
         };
+        if !streams.is_below(self.ends.inbound_streams) {
+            return Answer::Now(reconfig_result::WRONG_SSN);
+        }
+        // §5.2.2 E1: it is the answer to the request of this end. The response to any other request has a result.
+        let is_granted = |change: &StreamChange, own| {
+            own == response && matches!(change, StreamChange::ResetInbound(wanted) if wanted.overlaps(&streams))
+        };
+        if let Some(path) = reconfig.on_granted(is_granted, again) {
+            self.sending.control().drop_request();
+            self.sending.on_control_answered(path);
+        }
         receiver.want_reset(last_tsn, streams);
         reconfig.defer(number);
         match self.perform_waiting() {
@@ -138,9 +146,10 @@ impl Association {
         };
         reconfig.deferred()?;
         let streams = receiver.try_reset()?;
+        let number = reconfig.on_performed(&streams);
         let change = StreamChange::ResetInbound(streams);
         self.user.events.push_back(Event::StreamsChanged(change));
-        reconfig.on_performed()
+        number
     }
 
     /// Performs the reset that waits, if it can be done now, and responds (RFC 6525 §5.2.2 E5).
@@ -178,8 +187,12 @@ impl Association {
         if reconfig.changes().any(is_done_anyway) {
             return Answer::Now(reconfig_result::NOTHING_TO_DO);
         }
-        if self.sending.is_kept_back(&streams) || reconfig.is_full() {
+        if self.sending.is_kept_back(&streams) || reconfig.is_full_for_peer() {
             return Answer::Now(reconfig_result::ALREADY_IN_PROGRESS);
+        }
+        if LONGEST_REQUEST + 2 * streams.listed().len() > self.sending.largest_chunk() {
+            // The request of this end would not fit into a packet.
+            return Answer::Now(reconfig_result::DENIED);
         }
         if self.sending.are_fresh(&streams) {
             return Answer::Now(reconfig_result::NOTHING_TO_DO);
@@ -190,7 +203,8 @@ impl Association {
     }
 
     /// The peer adds outbound streams (RFC 6525 §5.2.5). Returns the result.
-    fn add_inbound(&mut self, count: u16) -> u32 {
+    fn add_inbound(&mut self, now: Time, count: u16) -> u32 {
+        let again = now + self.config.rto_max;
         let streams = self.ends.inbound_streams.saturating_add(count);
         let is_valid = count > 0 && u32::from(self.ends.inbound_streams) + u32::from(count) == u32::from(streams);
         let (Some(reconfig), Some(receiver)) = (&mut self.agreed.reconfig, &mut self.receiving.receiver) else {
@@ -200,10 +214,11 @@ impl Association {
             return reconfig_result::DENIED;
         }
         // §5.2.6: it is the answer to the request of this end.
-        if let Some(path) = reconfig.on_granted(|change, _| matches!(change, StreamChange::AddInbound(_))) {
+        if let Some(path) = reconfig.on_granted(|change, _| matches!(change, StreamChange::AddInbound(_)), again) {
             self.sending.control().drop_request();
             self.sending.on_control_answered(path);
         }
+        reconfig.on_added();
         receiver.set_inbound_streams(streams);
         self.ends.inbound_streams = streams;
         let change = StreamChange::AddInbound(count);
@@ -217,8 +232,9 @@ impl Association {
             return Answer::Now(reconfig_result::DENIED);
         };
         let requested = reconfig.requested_streams(true);
+        let most = self.config.max_outbound_streams.unwrap_or(self.config.outbound_streams);
         let streams = u32::from(self.ends.outbound_streams) + requested + u32::from(count);
-        if count == 0 || streams > u32::from(self.config.outbound_streams) || reconfig.is_full() {
+        if count == 0 || streams > u32::from(most) || reconfig.is_full_for_peer() {
             return Answer::Now(reconfig_result::DENIED);
         }
         reconfig.add(StreamChange::AddOutbound(count), Some(number));
@@ -240,7 +256,7 @@ impl Association {
     /// 6525 §3.1, §5.2.1). Otherwise the request is sent by itself.
     pub(super) fn answer_requests(&mut self, now: Time, answers: Answers) -> Option<Outgoing> {
         let reconfig = self.agreed.reconfig.as_ref()?;
-        let waits_to_be_sent = reconfig.outstanding().is_some() && reconfig.next_timeout() == NEVER;
+        let waits_to_be_sent = reconfig.waits_to_be_sent();
         let has_request = answers.repeats_request || waits_to_be_sent || self.begin_request();
         if answers.has_request
             && let Some(receiver) = &mut self.receiving.receiver

@@ -8,6 +8,9 @@ use crate::send::Outgoing;
 use crate::send::path::Path;
 use crate::streams::StreamChange;
 
+/// Length in bytes of a RE-CONFIG chunk with the longest request, without its streams.
+pub(super) const LONGEST_REQUEST: usize = 20;
+
 impl Association {
     /// Makes the next request the outstanding one, if it may be sent now.
     pub(super) fn begin_request(&mut self) -> bool {

@@ -9,8 +9,12 @@ use crate::PathId;
 use crate::config::NEVER;
 use crate::streams::{StreamChange, StreamList};
 
-/// Changes that wait at most, so that neither end can make the list grow without bound.
-pub(super) const MAX_WAITING: usize = 32;
+/// Changes of the user that wait at most.
+const MAX_WAITING: usize = 32;
+/// Changes that the peer has asked for and that wait at most. They leave the user its own.
+const MAX_FOR_PEER: usize = 8;
+/// Responses that are kept. More than those that may still change: a change that the peer has asked for is answered once it is done.
+const MAX_ANSWERED: usize = 4 * MAX_FOR_PEER;
 
 /// A change that this end requests.
 #[derive(Debug)]
@@ -18,6 +22,17 @@ pub(super) struct Wish {
     pub(super) change: StreamChange,
     /// The peer's request that asked for it.
     pub(super) answers: Option<u32>,
+    /// The number that it has if it has been requested before.
+    number: Option<u32>,
+}
+
+/// A change of the peer that the peer has agreed to request.
+#[derive(Debug)]
+struct Accepted {
+    number: u32,
+    change: StreamChange,
+    /// When the peer is asked again, if nothing has come of it.
+    again: Time,
 }
 
 /// The outstanding request; there is at most one (RFC 6525 §5.1.1).
@@ -29,8 +44,12 @@ struct Pending {
     last_tsn: Tsn,
     /// The path on which it was last sent.
     path: PathId,
+    /// The peer's request that it answers, or the peer's latest one (RFC 6525 §5.1.2 A4).
+    response: u32,
     /// How often the peer has answered that it is in progress.
     in_progress: u32,
+    /// The peer has answered since it was last sent.
+    is_answered: bool,
 }
 
 /// A response that has been sent, in case the request is repeated.
@@ -47,8 +66,10 @@ pub(super) enum Turn {
     Next,
     /// It has been answered with this result.
     Repeated(u32),
-    /// It is neither.
+    /// It comes after the next one.
     Wrong,
+    /// It has been answered long ago.
+    Forgotten,
 }
 
 /// What a response means.
@@ -71,11 +92,12 @@ pub(crate) struct Reconfig {
     next: u32,
     waiting: VecDeque<Wish>,
     pending: Option<Pending>,
+    accepted: Vec<Accepted>,
     /// When the outstanding request is sent again.
     timer: Time,
     /// Number of the peer's next request.
     peer_next: u32,
-    /// The responses to the peer's last requests: a chunk has two at most.
+    /// The responses to the peer's last requests, by their numbers.
     answered: VecDeque<Answered>,
     /// The peer's request to reset streams that waits.
     deferred: Option<u32>,
@@ -88,6 +110,7 @@ impl Reconfig {
             next: local_tsn,
             waiting: VecDeque::new(),
             pending: None,
+            accepted: Vec::new(),
             timer: NEVER,
             peer_next: peer_tsn,
             answered: VecDeque::new(),
@@ -95,19 +118,67 @@ impl Reconfig {
         }
     }
 
-    /// Returns when the outstanding request is sent again.
+    /// Returns when a request is sent again.
     pub(in super::super) fn next_timeout(&self) -> Time {
-        self.timer
+        let accepted = self.accepted.iter().map(|accepted| accepted.again).min();
+        self.timer.min(accepted.unwrap_or(NEVER))
     }
 
-    /// Returns whether no further change may wait.
+    /// Returns whether the outstanding request has not been sent.
+    pub(super) fn waits_to_be_sent(&self) -> bool {
+        self.pending.is_some() && self.timer == NEVER
+    }
+
+    /// Returns whether no further change of the user may wait.
     pub(super) fn is_full(&self) -> bool {
-        self.waiting.len() >= MAX_WAITING
+        let own = self.waiting.iter().filter(|wish| wish.answers.is_none());
+        own.count() >= MAX_WAITING
+    }
+
+    /// Returns whether no further change may wait for which the peer has asked.
+    pub(super) fn is_full_for_peer(&self) -> bool {
+        let of_peer = self.waiting.iter().filter(|wish| wish.answers.is_some());
+        of_peer.count() >= MAX_FOR_PEER
     }
 
     /// Adds a change that is requested once no other one is outstanding.
     pub(super) fn add(&mut self, change: StreamChange, answers: Option<u32>) {
-        self.waiting.push_back(Wish { change, answers });
+        let number = None;
+        self.waiting.push_back(Wish {
+            change,
+            answers,
+            number,
+        });
+    }
+
+    /// The peer is asked again for what it has agreed to and has not requested by now.
+    pub(in super::super) fn ask_again(&mut self, now: Time) {
+        while let Some(place) = self.accepted.iter().position(|accepted| accepted.again <= now) {
+            let Accepted { number, change, .. } = self.accepted.remove(place);
+            let (answers, number) = (None, Some(number));
+            self.waiting.push_front(Wish {
+                change,
+                answers,
+                number,
+            });
+        }
+    }
+
+    /// Takes in that inbound streams have been reset: the peer need not be asked for these any more.
+    fn on_reset(&mut self, streams: &StreamList) {
+        let is_done =
+            |change: &StreamChange| matches!(change, StreamChange::ResetInbound(wanted) if streams.includes(wanted));
+        self.accepted.retain(|accepted| !is_done(&accepted.change));
+        self.waiting
+            .retain(|wish| wish.number.is_none() || !is_done(&wish.change));
+    }
+
+    /// The peer has added streams, for which it may have been asked.
+    pub(super) fn on_added(&mut self) {
+        let is_done = |accepted: &Accepted| matches!(accepted.change, StreamChange::AddInbound(_));
+        if let Some(place) = self.accepted.iter().position(is_done) {
+            self.accepted.remove(place);
+        }
     }
 
     /// Returns the change that is requested next, unless a request is outstanding.
@@ -122,7 +193,8 @@ impl Reconfig {
     /// Returns the changes that are waiting or outstanding.
     pub(super) fn changes(&self) -> impl Iterator<Item = &StreamChange> {
         let pending = self.pending.iter().map(|pending| &pending.wish);
-        pending.chain(&self.waiting).map(|wish| &wish.change)
+        let wishes = pending.chain(&self.waiting).map(|wish| &wish.change);
+        wishes.chain(self.accepted.iter().map(|accepted| &accepted.change))
     }
 
     /// Returns how many streams have been requested in addition.
@@ -140,20 +212,25 @@ impl Reconfig {
         if self.pending.is_none()
             && let Some(wish) = self.waiting.pop_front()
         {
-            let number = self.next;
-            self.next = number.wrapping_add(1);
+            let number = wish.number.unwrap_or(self.next);
+            if wish.number.is_none() {
+                self.next = number.wrapping_add(1);
+            }
+            let response = wish.answers.unwrap_or(self.peer_next.wrapping_sub(1));
             self.pending = Some(Pending {
                 number,
                 wish,
                 last_tsn,
                 path,
+                response,
                 in_progress: 0,
+                is_answered: false,
             });
         }
     }
 
     /// Returns the path of the outstanding request, and how often the peer has answered that it is in progress.
-    pub(in super::super) fn outstanding(&self) -> Option<(PathId, u32)> {
+    pub(super) fn outstanding(&self) -> Option<(PathId, u32)> {
         self.pending.as_ref().map(|pending| (pending.path, pending.in_progress))
     }
 
@@ -161,13 +238,20 @@ impl Reconfig {
     pub(super) fn on_sent(&mut self, path: PathId, again: Time) {
         if let Some(pending) = &mut self.pending {
             pending.path = path;
+            pending.is_answered = false;
             self.timer = again;
         }
     }
 
-    /// Nothing more is sent.
-    pub(in super::super) fn stop(&mut self) {
+    /// The timer has expired. Returns the path of the outstanding request, and whether the peer has answered since it was last sent; `None`
+    /// if the timer of another request has expired.
+    pub(in super::super) fn on_timer(&mut self, now: Time) -> Option<(PathId, bool)> {
+        if self.timer > now {
+            return None;
+        }
         self.timer = NEVER;
+        let pending = self.pending.as_ref()?;
+        Some((pending.path, pending.is_answered))
     }
 
     /// Returns whether the outstanding request answers this one of the peer.
@@ -194,7 +278,7 @@ impl Reconfig {
         match &pending.wish.change {
             StreamChange::ResetOutbound(streams) => Parameter::OutgoingReset {
                 request,
-                response: pending.wish.answers.unwrap_or(self.peer_next.wrapping_sub(1)),
+                response: pending.response,
                 last_tsn: pending.last_tsn,
                 streams: NumberList::from_wire_bytes(&numbers(streams)),
             }
@@ -219,8 +303,8 @@ impl Reconfig {
         }
     }
 
-    /// A response has arrived (RFC 6525 §5.2.7).
-    pub(super) fn on_response(&mut self, number: u32, result: u32) -> Settled {
+    /// A response has arrived (RFC 6525 §5.2.7). The peer is asked at `again` for what it has agreed to, if nothing comes of it.
+    pub(super) fn on_response(&mut self, number: u32, result: u32, again: Time) -> Settled {
         let Some(pending) = self.pending.take_if(|pending| pending.number == number) else {
             return Settled::Nothing;
         };
@@ -228,15 +312,19 @@ impl Reconfig {
             pending.wish.change,
             StreamChange::ResetInbound(_) | StreamChange::AddInbound(_)
         );
-        if result == reconfig_result::IN_PROGRESS && asks_peer {
-            // The peer's own request will follow. It may wait for the answer to another one of the peer, which waits here: the two ends would wait
-            // for each other.
-            self.timer = NEVER;
-            return Settled::Accepted { path: pending.path };
+        if asks_peer && matches!(result, reconfig_result::IN_PROGRESS | reconfig_result::PERFORMED) {
+            // The peer's own request follows, or has come before. It may wait for the response to another one of the peer, which waits here: were
+            // this one outstanding meanwhile, the two ends would wait for each other.
+            let path = pending.path;
+            self.accept(pending, again);
+            return Settled::Accepted { path };
         }
         if result == reconfig_result::IN_PROGRESS {
-            let in_progress = pending.in_progress.saturating_add(1);
-            self.pending = Some(Pending { in_progress, ..pending });
+            self.pending = Some(Pending {
+                in_progress: pending.in_progress.saturating_add(1),
+                is_answered: true,
+                ..pending
+            });
             return Settled::Later;
         }
         self.timer = NEVER;
@@ -245,19 +333,33 @@ impl Reconfig {
         } = pending;
         // In case the peer repeats the request that asked for it.
         if let Some(number) = wish.answers {
-            self.record(number, result);
+            self.correct(number, result);
         }
         Settled::Done { wish, last_tsn, path }
     }
 
+    fn accept(&mut self, pending: Pending, again: Time) {
+        self.timer = NEVER;
+        self.accepted.push(Accepted {
+            number: pending.number,
+            change: pending.wish.change,
+            again,
+        });
+    }
+
     /// The peer has answered a request for a change of its own outbound streams by requesting such a change (RFC 6525 §5.2.2 E1, §5.2.6).
-    /// Returns whether the request was outstanding, with the path on which it was sent.
-    pub(super) fn on_granted(&mut self, is_granted: impl Fn(&StreamChange, u32) -> bool) -> Option<PathId> {
+    /// Returns the path on which the request was sent, if it was outstanding.
+    pub(super) fn on_granted(
+        &mut self,
+        is_granted: impl Fn(&StreamChange, u32) -> bool,
+        again: Time,
+    ) -> Option<PathId> {
         let pending = self
             .pending
             .take_if(|pending| is_granted(&pending.wish.change, pending.number))?;
-        self.timer = NEVER;
-        Some(pending.path)
+        let path = pending.path;
+        self.accept(pending, again);
+        Some(path)
     }
 
     /// Returns whether a request of the peer is the next one. If it is, the one after it is next.
@@ -267,19 +369,26 @@ impl Reconfig {
             return Turn::Next;
         }
         let known = self.answered.iter().find(|known| known.number == number);
-        known.map_or(Turn::Wrong, |known| Turn::Repeated(known.result))
+        match known {
+            Some(known) => Turn::Repeated(known.result),
+            None if self.peer_next.wrapping_sub(number) < 1 << 31 => Turn::Forgotten,
+            None => Turn::Wrong,
+        }
     }
 
-    /// Keeps the result of a request of the peer.
+    /// Keeps the result of the peer's request that has just been the next one.
     pub(super) fn record(&mut self, number: u32, result: u32) {
-        if let Some(known) = self.answered.iter_mut().find(|known| known.number == number) {
-            known.result = result;
-            return;
-        }
-        if self.answered.len() == 2 {
+        if self.answered.len() == MAX_ANSWERED {
             self.answered.pop_front();
         }
         self.answered.push_back(Answered { number, result });
+    }
+
+    /// A request of the peer that waited has this result now.
+    pub(super) fn correct(&mut self, number: u32, result: u32) {
+        if let Some(known) = self.answered.iter_mut().find(|known| known.number == number) {
+            known.result = result;
+        }
     }
 
     /// The peer's request to reset streams waits.
@@ -293,10 +402,11 @@ impl Reconfig {
         self.deferred
     }
 
-    /// The peer's request to reset streams has been performed. Returns its number.
-    pub(super) fn on_performed(&mut self) -> Option<u32> {
+    /// The peer's request to reset these streams has been performed. Returns its number.
+    pub(super) fn on_performed(&mut self, streams: &StreamList) -> Option<u32> {
+        self.on_reset(streams);
         let number = self.deferred.take()?;
-        self.record(number, reconfig_result::PERFORMED);
+        self.correct(number, reconfig_result::PERFORMED);
         Some(number)
     }
 
@@ -307,6 +417,7 @@ impl Reconfig {
         });
         size_of::<Self>()
             + self.waiting.capacity() * size_of::<Wish>()
+            + self.accepted.capacity() * size_of::<Accepted>()
             + self.answered.capacity() * size_of::<Answered>()
             + lists.sum::<usize>()
     }

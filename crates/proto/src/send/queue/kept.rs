@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use whimbrel_control::Seq;
+use whimbrel_control::{Seq, Time};
 
 use super::buffered::Buffered;
 use super::limit::Limit;
@@ -82,6 +82,42 @@ impl KeptBack {
         };
         kept.later.push_back((message, limit, held));
         self.held += held;
+        None
+    }
+
+    /// Removes the messages whose lifetime is over. Calls `each` with each of them.
+    pub(super) fn drop_expired(&mut self, now: Time, mut each: impl FnMut(&Message)) {
+        let held = &mut self.held;
+        for kept in &mut self.lists {
+            kept.later.retain(|(message, limit, counts)| {
+                let expired = limit.is_reached(now, false);
+                if expired {
+                    *held -= *counts;
+                    each(message);
+                }
+                !expired
+            });
+        }
+    }
+
+    /// Returns what gives way to a message with this limit.
+    pub(super) fn yields(&self, limit: Limit) -> Buffered {
+        let later = self.lists.iter().flat_map(|kept| &kept.later);
+        let yields = later.filter(|(_, own, _)| own.gives_way_to(limit));
+        yields.map(|(_, _, held)| *held).sum()
+    }
+
+    /// Removes the last message that gives way to one with this limit, if its number is at least `least`.
+    pub(super) fn drop_for(&mut self, limit: Limit, least: u16) -> Option<Message> {
+        let gives_way =
+            |own: &Limit| matches!(own, Limit::Priority(number) if *number >= least) && own.gives_way_to(limit);
+        for kept in &mut self.lists {
+            if let Some(place) = kept.later.iter().rposition(|(_, own, _)| gives_way(own)) {
+                let (message, _, held) = kept.later.remove(place)?;
+                self.held -= held;
+                return Some(message);
+            }
+        }
         None
     }
 

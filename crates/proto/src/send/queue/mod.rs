@@ -277,6 +277,10 @@ impl SendQueue {
     /// Removes the last message that gives way to one with this limit, of those with the largest number, if no part of it has been sent and
     /// its number is at least `least`.
     pub(crate) fn drop_for(&mut self, limit: Limit, least: u16) -> Option<Message> {
+        // What is kept back would be sent last.
+        if let Some(message) = self.kept.as_mut().and_then(|kept| kept.drop_for(limit, least)) {
+            return Some(message);
+        }
         let message = self.lanes.drop_for(limit, least)?;
         self.held -= Buffered::one(message.len(), self.is_long(&message));
         if let Some(kept) = &mut self.kept {
@@ -287,7 +291,18 @@ impl SendQueue {
 
     /// Returns what would give way to a message with this limit, besides the messages of which a part has been sent.
     pub(crate) fn yields(&self, limit: Limit) -> Buffered {
-        self.lanes.yields(limit)
+        let kept = self
+            .kept
+            .as_ref()
+            .map_or_else(Buffered::default, |kept| kept.yields(limit));
+        self.lanes.yields(limit) + kept
+    }
+
+    /// Removes the messages that are kept back and whose lifetime is over. Calls `each` with each of them.
+    pub(crate) fn drop_expired_kept(&mut self, now: Time, each: impl FnMut(&Message)) {
+        if let Some(kept) = &mut self.kept {
+            kept.drop_expired(now, each);
+        }
     }
 
     /// Removes all messages, as the association restarted or ended. Calls `each` with each message, and whether a part
