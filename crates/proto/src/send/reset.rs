@@ -27,7 +27,7 @@ impl Sending {
         self.queue.are_drained(streams)
     }
 
-    /// Returns whether no ordered message of these streams has been numbered since the last reset.
+    /// Returns whether the next numbered messages of these streams have the number 0 without a reset.
     pub(crate) fn are_fresh(&self, streams: &StreamList) -> bool {
         self.queue.are_fresh(streams)
     }

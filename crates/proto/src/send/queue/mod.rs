@@ -156,7 +156,7 @@ impl SendQueue {
         }
     }
 
-    /// Returns whether all messages of these streams have the numbers that they had at first.
+    /// Returns whether the next numbered messages of these streams have the number 0. Unordered messages in DATA chunks have none.
     pub(crate) fn are_fresh(&self, streams: &StreamList) -> bool {
         self.numbers.are_fresh(streams)
     }
