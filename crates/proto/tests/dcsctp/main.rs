@@ -316,6 +316,14 @@ fn streams_are_reset_by_either_end_and_used_again() {
                 pair.theirs.reset_streams(&[StreamId(2)]).expect("supported");
                 pair.they_send(2, content(round, 10), &SendOptions::default());
                 pair.run(Duration::from_secs(10));
+                // Lost requests and responses are repeated after one RTO, two, four.
+                for _ in 0..120 {
+                    let done = Event::StreamsChanged(StreamChange::ResetOutbound(StreamList::of([1])));
+                    if pair.events.iter().filter(|event| **event == done).count() > round {
+                        break;
+                    }
+                    pair.run(Duration::from_secs(1));
+                }
             }
             pair.loss = 0.0;
             pair.run(Duration::from_secs(60));
