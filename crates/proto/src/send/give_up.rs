@@ -60,7 +60,7 @@ impl Sending {
     }
 
     /// Gives up the messages that wait for a reset of their stream, and whose lifetime is over.
-    fn give_up_kept(&mut self, now: Time) {
+    pub(in crate::send) fn give_up_kept(&mut self, now: Time) {
         let (stats, progress) = (&mut self.stats, &mut self.progress);
         self.queue.drop_expired_kept(now, |message| {
             stats.messages_given_up_unsent += 1;

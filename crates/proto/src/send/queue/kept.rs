@@ -6,6 +6,7 @@ use whimbrel_control::{Seq, Time};
 
 use super::buffered::Buffered;
 use super::limit::Limit;
+use crate::config::NEVER;
 use crate::message::Message;
 use crate::streams::StreamList;
 
@@ -21,12 +22,31 @@ struct Kept {
     later: VecDeque<(Message, Limit, Buffered)>,
 }
 
+/// The place of a message that is kept back.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct KeptPlace {
+    list: usize,
+    place: usize,
+}
+
 /// The streams that are about to be reset. No stream is in two lists.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct KeptBack {
     lists: Vec<Kept>,
     /// All messages that came later.
     held: Buffered,
+    /// When the first of them has to be given up, or earlier.
+    first_expiry: Time,
+}
+
+impl Default for KeptBack {
+    fn default() -> Self {
+        KeptBack {
+            lists: Vec::new(),
+            held: Buffered::default(),
+            first_expiry: NEVER,
+        }
+    }
 }
 
 impl KeptBack {
@@ -80,6 +100,9 @@ impl KeptBack {
         let Some(kept) = self.lists.iter_mut().find(|kept| kept.streams.contains(stream)) else {
             return Some(message);
         };
+        if let Limit::At(end) = limit {
+            self.first_expiry = self.first_expiry.min(end);
+        }
         kept.later.push_back((message, limit, held));
         self.held += held;
         None
@@ -87,13 +110,19 @@ impl KeptBack {
 
     /// Removes the messages whose lifetime is over. Calls `each` with each of them.
     pub(super) fn drop_expired(&mut self, now: Time, mut each: impl FnMut(&Message)) {
-        let held = &mut self.held;
+        if now < self.first_expiry {
+            return;
+        }
+        self.first_expiry = NEVER;
+        let (held, first_expiry) = (&mut self.held, &mut self.first_expiry);
         for kept in &mut self.lists {
             kept.later.retain(|(message, limit, counts)| {
                 let expired = limit.is_reached(now, false);
                 if expired {
                     *held -= *counts;
                     each(message);
+                } else if let Limit::At(end) = limit {
+                    *first_expiry = (*first_expiry).min(*end);
                 }
                 !expired
             });
@@ -107,18 +136,30 @@ impl KeptBack {
         yields.map(|(_, _, held)| *held).sum()
     }
 
-    /// Removes the last message that gives way to one with this limit, if its number is at least `least`.
-    pub(super) fn drop_for(&mut self, limit: Limit, least: u16) -> Option<Message> {
-        let gives_way =
-            |own: &Limit| matches!(own, Limit::Priority(number) if *number >= least) && own.gives_way_to(limit);
-        for kept in &mut self.lists {
-            if let Some(place) = kept.later.iter().rposition(|(_, own, _)| gives_way(own)) {
-                let (message, _, held) = kept.later.remove(place)?;
-                self.held -= held;
-                return Some(message);
-            }
-        }
-        None
+    /// Returns the number and the place of the last message that gives way to one with this limit, of those with the largest number, if that
+    /// is at least `least`.
+    pub(super) fn last_for(&self, limit: Limit, least: u16) -> Option<(u16, KeptPlace)> {
+        let number = |own: Limit| match own {
+            Limit::Priority(number) if number >= least && own.gives_way_to(limit) => Some(number),
+            _ => None,
+        };
+        let places = self.lists.iter().enumerate().flat_map(|(list, kept)| {
+            let later = kept.later.iter().enumerate();
+            later.filter_map(move |(place, (_, own, _))| Some((number(*own)?, KeptPlace { list, place })))
+        });
+        places.max()
+    }
+
+    /// Removes the message at this place.
+    pub(super) fn drop_at(&mut self, KeptPlace { list, place }: KeptPlace) -> Option<Message> {
+        let (message, _, held) = self.lists.get_mut(list)?.later.remove(place)?;
+        self.held -= held;
+        Some(message)
+    }
+
+    /// Returns when the first message has to be given up, or earlier.
+    pub(super) fn first_expiry(&self) -> Time {
+        self.first_expiry
     }
 
     /// A message has left the lanes.

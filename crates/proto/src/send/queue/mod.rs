@@ -24,6 +24,7 @@ mod tests;
 
 use whimbrel_control::{Seq, Time};
 
+use crate::config::NEVER;
 use crate::config::Scheduler;
 use crate::message::Message;
 use crate::streams::StreamList;
@@ -277,11 +278,16 @@ impl SendQueue {
     /// Removes the last message that gives way to one with this limit, of those with the largest number, if no part of it has been sent and
     /// its number is at least `least`.
     pub(crate) fn drop_for(&mut self, limit: Limit, least: u16) -> Option<Message> {
-        // What is kept back would be sent last.
-        if let Some(message) = self.kept.as_mut().and_then(|kept| kept.drop_for(limit, least)) {
-            return Some(message);
-        }
-        let message = self.lanes.drop_for(limit, least)?;
+        // Of those with the same number, what is kept back would be sent last.
+        let kept = self.kept.as_ref().and_then(|kept| kept.last_for(limit, least));
+        let beyond = match kept {
+            None => Some(least),
+            Some((number, _)) => number.checked_add(1),
+        };
+        let Some(message) = beyond.and_then(|beyond| self.lanes.drop_for(limit, beyond)) else {
+            let (_, place) = kept?;
+            return self.kept.as_mut()?.drop_at(place);
+        };
         self.held -= Buffered::one(message.len(), self.is_long(&message));
         if let Some(kept) = &mut self.kept {
             kept.on_gone(message.stream);
@@ -296,6 +302,12 @@ impl SendQueue {
             .as_ref()
             .map_or_else(Buffered::default, |kept| kept.yields(limit));
         self.lanes.yields(limit) + kept
+    }
+
+    /// Returns when a message that is kept back has to be given up, or earlier.
+    #[inline]
+    pub(crate) fn kept_expiry(&self) -> Time {
+        self.kept.as_ref().map_or(NEVER, |kept| kept.first_expiry())
     }
 
     /// Removes the messages that are kept back and whose lifetime is over. Calls `each` with each of them.

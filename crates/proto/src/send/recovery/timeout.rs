@@ -23,7 +23,8 @@ impl Sending {
             .timers
             .as_ref()
             .map_or(NEVER, |timers| timers.next())
-            .min(self.window.probe_at());
+            .min(self.window.probe_at())
+            .min(self.queue.kept_expiry());
         self.paths.iter().fold(own, |next, path| next.min(path.next_timeout()))
     }
 
@@ -66,6 +67,11 @@ impl Sending {
         }
         if self.is_due(ctx.now, |timers| timers.policy) {
             self.on_policy_timer(ctx);
+        }
+        if self.queue.kept_expiry() <= ctx.now {
+            // No packet may be due for long: a user who waits for room would wait on.
+            self.give_up_kept(ctx.now);
+            self.notify_user_of_progress();
         }
         self.take_progress()
     }

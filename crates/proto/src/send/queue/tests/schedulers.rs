@@ -1,5 +1,7 @@
 //! The schedulers of RFC 8260 §3, and what interleaving changes.
 
+use whimbrel_control::Span;
+
 use super::*;
 use crate::message::Reliability;
 
@@ -371,6 +373,84 @@ fn messages_of_all_lanes_give_way_but_not_those_that_have_been_begun() {
         rest.sort_unstable();
         assert_eq!(rest, [1, 4, 4]);
     }
+}
+
+// RFC 8260 §2.3.2
+#[test]
+fn ordered_and_unordered_messages_are_numbered_from_0_after_a_reset() {
+    let streams = StreamList::of([1]);
+    let mut queue = queue(Scheduler::FirstCome, true);
+    let push_all = |queue: &mut SendQueue| {
+        for (stream, unordered) in [(1, false), (1, true), (1, true), (2, true)] {
+            let message = Message::zeros(stream, 20);
+            queue.push(Message { unordered, ..message }, Time::ZERO);
+        }
+    };
+    let numbers = |queue: &mut SendQueue| -> Vec<u32> {
+        std::iter::from_fn(|| chunk(queue, 100))
+            .map(|fragment| fragment.number)
+            .collect()
+    };
+    push_all(&mut queue);
+    assert_eq!(numbers(&mut queue), [0, 0, 1, 0]);
+    queue.keep_back(streams.clone());
+    push_all(&mut queue);
+    assert_eq!(numbers(&mut queue), [1]);
+    queue.end_reset(&streams, true);
+    assert_eq!(numbers(&mut queue), [0, 0, 1]);
+}
+
+#[test]
+fn of_the_messages_behind_resets_that_with_the_largest_number_gives_way_first() {
+    let limited = |stream, number, context| Message {
+        reliability: Reliability::Priority(number),
+        context,
+        ..Message::zeros(stream, 20)
+    };
+    let mut queue = queue(Scheduler::FirstCome, false);
+    queue.keep_back(StreamList::of([1, 2]));
+    queue.keep_back(StreamList::of([3]));
+    let pushed = [(1, 4), (2, 6), (3, 9), (3, 6), (1, 9), (3, 2), (2, 1)];
+    for ((stream, number), context) in pushed.into_iter().zip(0..) {
+        queue.push(limited(stream, number, context), Time::ZERO);
+    }
+    let dropped: Vec<_> = std::iter::from_fn(|| queue.drop_for(Limit::Priority(1), 2))
+        .map(|message| message.context)
+        .collect();
+    assert_eq!(dropped, [2, 4, 3, 1, 0, 5]);
+    assert_eq!(queue.held().count, 1);
+}
+
+#[test]
+fn messages_behind_a_reset_are_given_up_when_their_own_time_is_over() {
+    let lasting = |stream, ms: Option<u64>, context| Message {
+        reliability: ms.map_or(Reliability::Full, |ms| Reliability::Lifetime(Span::from_millis(ms))),
+        context,
+        ..Message::zeros(stream, 20)
+    };
+    let mut queue = queue(Scheduler::FirstCome, false);
+    queue.keep_back(StreamList::of([1]));
+    queue.keep_back(StreamList::of([2]));
+    let pushed = [(1, Some(30)), (1, None), (2, Some(10)), (1, Some(20)), (2, Some(30))];
+    for ((stream, ms), context) in pushed.into_iter().zip(0..) {
+        queue.push(lasting(stream, ms, context), Time::ZERO);
+    }
+    let expired = |queue: &mut SendQueue, ms| {
+        let mut dropped = Vec::new();
+        queue.drop_expired_kept(Time::ZERO + Span::from_millis(ms), |message| {
+            dropped.push(message.context)
+        });
+        dropped
+    };
+    assert_eq!(expired(&mut queue, 9), [0; 0]);
+    assert_eq!(expired(&mut queue, 10), [2]);
+    // One that comes later, but ends first.
+    queue.push(lasting(2, Some(15), 5), Time::ZERO);
+    assert_eq!(expired(&mut queue, 14), [0; 0]);
+    assert_eq!(expired(&mut queue, 15), [5]);
+    assert_eq!(expired(&mut queue, 25), [3]);
+    assert_eq!(expired(&mut queue, 31), [0, 4]);
+    assert_eq!(queue.held().count, 1);
 }
 
 #[test]
