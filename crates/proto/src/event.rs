@@ -92,7 +92,8 @@ pub enum Event {
     /// sent after it, and what was sent before has been read.
     StreamsChanged(StreamChange),
     /// The peer refused a change of streams. Messages that waited for a reset are sent with the next numbers. If it was asked to reset its own
-    /// streams, result 0 is no refusal: it has sent no message on them since the last reset, or is about to reset them anyway.
+    /// streams, result 0 is no refusal: it has sent no message on them since the last reset, or is about to reset them anyway. It is asked
+    /// again for what it has accepted and does not do: result 1 says that it has done all it is going to, 5 that it has forgotten the request.
     StreamChangeRefused {
         /// The change that was requested.
         change: StreamChange,

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use whimbrel_proto::{Event, StreamChange};
+use whimbrel_proto::{Event, StreamChange, StreamList};
 
 /// Changes by the peer that are kept for a user who does not ask. Further ones are not reported.
 const MAX_KEPT: usize = 256;
@@ -22,8 +22,18 @@ pub(crate) enum Answer {
 struct Requested {
     id: u64,
     change: StreamChange,
+    /// Of streams that the peer is to reset, those that it has not reset yet. It may reset some earlier than others.
+    left: Option<StreamList>,
     /// Whether the user still waits for the answer.
     is_awaited: bool,
+}
+
+impl Requested {
+    fn on_reset(&mut self, streams: &StreamList) {
+        if let Some(left) = &mut self.left {
+            *left = left.without(streams);
+        }
+    }
 }
 
 /// Changes that the user has requested, and changes that have happened.
@@ -42,9 +52,14 @@ impl StreamChanges {
     pub(crate) fn request(&mut self, change: StreamChange) -> u64 {
         let id = self.next;
         self.next += 1;
+        let left = match &change {
+            StreamChange::ResetInbound(streams) => Some(streams.clone()),
+            _ => None,
+        };
         self.requested.push(Requested {
             id,
             change,
+            left,
             is_awaited: true,
         });
         id
@@ -69,11 +84,14 @@ impl StreamChanges {
     }
 
     fn on_changed(&mut self, change: &StreamChange) {
-        let is_done = |requested: &Requested| match (change, &requested.change) {
-            // The peer may reset more, and add fewer, than it was asked to.
-            (StreamChange::ResetInbound(streams), StreamChange::ResetInbound(wanted)) => streams.includes(wanted),
-            (StreamChange::AddInbound(_), StreamChange::AddInbound(_)) => true,
-            (_, wanted) => change == wanted,
+        if let StreamChange::ResetInbound(streams) = change {
+            for requested in &mut self.requested {
+                requested.on_reset(streams);
+            }
+        }
+        let is_done = |requested: &Requested| match &requested.left {
+            Some(left) => left.is_empty(),
+            None => requested.change == *change,
         };
         let place = self.requested.iter().position(is_done);
         let is_all = place.is_some_and(|place| self.requested[place].change == *change);
@@ -120,5 +138,43 @@ impl StreamChanges {
     /// Returns the next change that the user has not requested.
     pub(crate) fn take_by_peer(&mut self) -> Option<StreamChange> {
         self.by_peer.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inbound(streams: &[u16]) -> StreamChange {
+        StreamChange::ResetInbound(StreamList::of(streams.iter().copied()))
+    }
+
+    #[test]
+    fn a_request_is_done_when_all_of_its_streams_have_been_reset() {
+        let mut changes = StreamChanges::default();
+        let (first, second) = (changes.request(inbound(&[1, 2])), changes.request(inbound(&[3])));
+        let mut reset = |streams: &[u16]| {
+            changes.on_changed(&inbound(streams));
+            [first, second].map(|id| matches!(changes.take_answer(id), Some(Answer::Done)))
+        };
+        assert_eq!(reset(&[2, 4]), [false, false]);
+        assert_eq!(reset(&[2]), [false, false]);
+        assert_eq!(reset(&[1]), [true, false]);
+        assert_eq!(reset(&[3]), [false, true]);
+        // What equals the request is its answer, everything else is news.
+        let news: Vec<_> = std::iter::from_fn(|| changes.take_by_peer()).collect();
+        assert_eq!(news, [inbound(&[2, 4]), inbound(&[2]), inbound(&[1])]);
+    }
+
+    #[test]
+    fn streams_that_the_peer_adds_of_its_own_accord_answer_no_request() {
+        let mut changes = StreamChanges::default();
+        let id = changes.request(StreamChange::AddInbound(3));
+        changes.on_changed(&StreamChange::AddInbound(1));
+        assert!(changes.take_answer(id).is_none());
+        assert_eq!(changes.take_by_peer(), Some(StreamChange::AddInbound(1)));
+        changes.on_changed(&StreamChange::AddInbound(3));
+        assert!(matches!(changes.take_answer(id), Some(Answer::Done)));
+        assert_eq!(changes.take_by_peer(), None);
     }
 }

@@ -14,7 +14,8 @@ pub enum ChangeStreamsError {
     /// The change cannot be requested.
     #[error(transparent)]
     Request(#[from] StreamChangeError),
-    /// The peer refused, with this result code (RFC 6525 §4.4): 2, it is not willing; 3, it has no such stream; 4, another change is in progress.
+    /// The peer refused, with this result code (RFC 6525 §4.4): 2, it is not willing; 3, it has no such stream; 4, another change is in progress;
+    /// 1 or 5, it had accepted the change, and has not made it (completely).
     #[error("the peer refused the change of streams, with result {0}")]
     Refused(u32),
     /// The association ended, or the peer restarted.

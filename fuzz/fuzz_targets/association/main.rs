@@ -217,7 +217,10 @@ impl World {
             7 => drop(endpoint.remove_local_address(now, id, local)),
             8 => drop(endpoint.set_peer_primary(now, id, local)),
             9..=10 => {
-                let streams = StreamList::of((0..place % 3).map(|stream| stream as u16));
+                let streams = match place % 3 {
+                    0 => StreamList::ALL,
+                    listed => StreamList::of((0..listed).map(|stream| stream as u16)),
+                };
                 let change = match input.below(4) {
                     0 => StreamChange::ResetInbound(streams),
                     1 => StreamChange::AddOutbound(place as u16 % 4),

@@ -182,7 +182,7 @@ impl Association {
             }
             // Its type asks to skip it if it is not supported.
             Ok(Chunk::ReConfig { .. }) if self.agreed.reconfig.is_none() => Ok(()),
-            // One request is outstanding at a time. To perform one may take a millisecond.
+            // A peer has one chunk with requests outstanding (RFC 6525 §5.1.1). A packet full of others would be work for nothing.
             Ok(Chunk::ReConfig { parameters })
                 if requests(parameters) && core::mem::replace(&mut seen.has_request, true) =>
             {

@@ -105,9 +105,9 @@ impl Partials {
                 .iter()
                 .any(|&order| list.partials.contains_key(&(stream, order)))
         };
-        match streams {
-            StreamList::All => !list.partials.is_empty(),
-            StreamList::Some(streams) => streams.iter().any(is_there),
+        match streams.listed() {
+            None => !list.partials.is_empty(),
+            Some(streams) => streams.iter().any(is_there),
         }
     }
 

@@ -158,7 +158,7 @@ impl Streams {
 
     /// These streams begin with message 0 again. No message of them is parked.
     pub(super) fn reset(&mut self, streams: &StreamList) {
-        if *streams == StreamList::All && self.free_queues.len() == self.queues.len() {
+        if *streams == StreamList::ALL && self.free_queues.len() == self.queues.len() {
             // Further resets of streams that are not used have nothing to do.
             self.pages = Vec::new();
             return;
@@ -171,15 +171,15 @@ impl Streams {
     /// Returns those of the streams that have an entry.
     fn used(&self, streams: &StreamList) -> Vec<u16> {
         let is_used = |page: usize| self.pages.get(page).is_some_and(Option::is_some);
-        match streams {
-            StreamList::All => {
+        match streams.listed() {
+            None => {
                 let pages = (0..self.pages.len()).filter(|&page| is_used(page));
                 pages
                     .flat_map(|page| page * PAGE..(page + 1) * PAGE)
                     .map(|stream| stream as u16)
                     .collect()
             }
-            StreamList::Some(streams) => {
+            Some(streams) => {
                 let used = streams.iter().filter(|&&stream| is_used(usize::from(stream) / PAGE));
                 used.copied().collect()
             }

@@ -192,7 +192,12 @@ fn allow_changes(rng: &mut Rng, [ours, theirs]: [AssociationConfig; 2]) -> [Asso
 fn change_streams(net: &mut Net, host: Host, rng: &mut Rng) {
     let Some(id) = association(net, host) else { return };
     let now = net.now;
-    let streams = StreamList::of((0..rng.below(3)).map(|_| rng.below(4) as u16));
+    let listed: Vec<u16> = (0..rng.below(3)).map(|_| rng.below(4) as u16).collect();
+    let streams = if listed.is_empty() {
+        StreamList::ALL
+    } else {
+        StreamList::of(listed)
+    };
     let change = match rng.below(8) {
         0..=3 => StreamChange::ResetOutbound(streams),
         4..=5 => StreamChange::ResetInbound(streams),

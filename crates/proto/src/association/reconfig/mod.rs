@@ -62,7 +62,7 @@ impl Association {
         if reconfig.is_full() {
             return Err(StreamChangeError::TooManyWaiting);
         }
-        self.check_change(&change)?;
+        self.check_change(reconfig, &change)?;
         if let StreamChange::ResetOutbound(streams) = &change {
             self.sending.keep_back(streams.clone());
         }
@@ -73,60 +73,44 @@ impl Association {
         Ok(())
     }
 
-    fn check_change(&self, change: &StreamChange) -> Result<(), StreamChangeError> {
-        let exist = |streams: &StreamList, available: u16| {
-            let longest = self.sending.largest_chunk().saturating_sub(LONGEST_REQUEST) / 2;
-            if streams.listed().len() > longest {
-                return Err(StreamChangeError::TooManyListed(streams.listed().len()));
-            }
-            match streams.listed().last() {
-                Some(&stream) if stream >= available => Err(StreamChangeError::NoSuchStream { stream, available }),
-                _ => Ok(()),
-            }
-        };
-        let waits = |is_same: &dyn Fn(&StreamChange) -> bool| {
-            self.agreed
-                .reconfig
-                .as_ref()
-                .is_some_and(|reconfig| reconfig.changes().any(is_same))
-        };
-        let adds = |count: u16, present: u16, added: u32| {
-            let is_valid = count > 0 && u32::from(present) + added + u32::from(count) <= u32::from(u16::MAX);
-            if is_valid {
-                Ok(())
-            } else {
-                Err(StreamChangeError::Number(present))
-            }
-        };
-        let requested = |is_outbound| {
-            let reconfig = self.agreed.reconfig.as_ref();
-            reconfig.map_or(0, |reconfig| reconfig.requested_streams(is_outbound))
-        };
+    fn check_change(&self, reconfig: &Reconfig, change: &StreamChange) -> Result<(), StreamChangeError> {
         match change {
             StreamChange::ResetOutbound(streams) => {
-                exist(streams, self.ends.outbound_streams)?;
+                self.check_list(streams, self.ends.outbound_streams)?;
                 if self.sending.is_kept_back(streams) {
                     return Err(StreamChangeError::InProgress);
                 }
-                Ok(())
             }
             StreamChange::ResetInbound(streams) => {
-                exist(streams, self.ends.inbound_streams)?;
-                let overlaps = |other: &StreamChange| matches!(other, StreamChange::ResetInbound(others) if others.overlaps(streams));
-                if waits(&overlaps) {
+                self.check_list(streams, self.ends.inbound_streams)?;
+                if reconfig.asks_to_reset(streams) {
                     return Err(StreamChangeError::InProgress);
                 }
-                Ok(())
             }
-            &StreamChange::AddOutbound(count) => adds(count, self.ends.outbound_streams, requested(true)),
+            &StreamChange::AddOutbound(count) => {
+                count_with(count, self.ends.outbound_streams, reconfig.requested_streams(true))?;
+            }
             &StreamChange::AddInbound(count) => {
-                adds(count, self.ends.inbound_streams, requested(false))?;
-                let streams = u32::from(self.ends.inbound_streams) + requested(false) + u32::from(count);
-                if streams > u32::from(self.config.max_inbound_streams) {
+                let streams = count_with(count, self.ends.inbound_streams, reconfig.requested_streams(false))?;
+                if streams > self.config.max_inbound_streams {
                     return Err(StreamChangeError::OverLimit(self.config.max_inbound_streams));
                 }
-                Ok(())
             }
+        }
+        Ok(())
+    }
+
+    /// Checks that the streams exist, and that a request with them fits into a packet.
+    fn check_list(&self, streams: &StreamList, available: u16) -> Result<(), StreamChangeError> {
+        if streams.is_empty() {
+            return Err(StreamChangeError::NoStream);
+        }
+        if LONGEST_REQUEST + 2 * streams.len() > self.sending.largest_chunk() {
+            return Err(StreamChangeError::TooManyListed(streams.len()));
+        }
+        match streams.last() {
+            Some(stream) if stream >= available => Err(StreamChangeError::NoSuchStream { stream, available }),
+            _ => Ok(()),
         }
     }
 
@@ -134,7 +118,7 @@ impl Association {
     #[inline]
     pub(super) fn advance_reconfig(&mut self, ctx: &mut Context<'_>) {
         if self.agreed.reconfig.is_some() {
-            self.perform_reset();
+            self.perform_reset(ctx.now);
             if self.begin_request() {
                 self.send_request(ctx.now, false);
             }
@@ -175,15 +159,10 @@ impl Association {
         };
         let (wish, last_tsn, path) = match reconfig.on_response(number, result, again) {
             Settled::Nothing | Settled::Later => return,
-            Settled::Accepted { path } => {
-                self.sending.control().drop_request();
-                self.sending.on_control_answered(path);
-                return;
-            }
+            Settled::Accepted { path } => return self.end_request(Some(path)),
             Settled::Done { wish, last_tsn, path } => (wish, last_tsn, path),
         };
-        self.sending.control().drop_request();
-        self.sending.on_control_answered(path);
+        self.end_request(Some(path));
         let is_done = matches!(result, reconfig_result::NOTHING_TO_DO | reconfig_result::PERFORMED);
         match &wish.change {
             // RFC 6525 §5.2.7 H4
@@ -206,6 +185,13 @@ impl Association {
             }
         });
     }
+}
+
+/// Returns how many streams there are with these more.
+fn count_with(more: u16, present: u16, requested: u32) -> Result<u16, StreamChangeError> {
+    let before = u32::from(present) + requested;
+    let with_more = u16::try_from(before + u32::from(more)).ok().filter(|_| more > 0);
+    with_more.ok_or(StreamChangeError::Number(before))
 }
 
 /// Returns whether these parameters may be in one chunk (RFC 6525 §3.1).

@@ -1,7 +1,7 @@
 //! Requests of the peer (RFC 6525 §5.2).
 
 use whimbrel_control::Time;
-use whimbrel_wire::{NumberList, Parameter, Tsn, reconfig_result};
+use whimbrel_wire::{CHUNK_HEADER_LEN, NumberList, Parameter, Tsn, reconfig_result};
 
 use super::request::LONGEST_REQUEST;
 use super::state::Turn;
@@ -60,12 +60,11 @@ impl Association {
         };
         match reconfig.take_turn(number) {
             Turn::Wrong => answers.add(number, reconfig_result::BAD_SEQUENCE_NUMBER),
-            Turn::Forgotten => {}
             Turn::Repeated(_) if reconfig.answers(number) => answers.repeats_request = true,
             Turn::Repeated(result) => {
                 let is_waiting = reconfig.deferred() == Some(number);
                 // What has been performed is not performed again: the stream may be in use once more.
-                let result = if is_waiting && self.perform_waiting().is_some() {
+                let result = if is_waiting && self.perform_waiting(now).is_some() {
                     reconfig_result::PERFORMED
                 } else {
                     result
@@ -116,45 +115,48 @@ impl Association {
         streams: NumberList<'_>,
     ) -> Answer {
         let again = now + self.config.rto_max;
-        let streams = StreamList::of(streams.iter());
+        let mut streams = StreamList::requested(streams);
         let (Some(reconfig), Some(receiver)) = (&mut self.agreed.reconfig, &mut self.receiving.receiver) else {
             return Answer::Now(reconfig_result::DENIED);
         };
-        if !streams.is_below(self.ends.inbound_streams) {
+        if streams.last().is_some_and(|last| last >= self.ends.inbound_streams) {
             return Answer::Now(reconfig_result::WRONG_SSN);
+        }
+        if streams.len() == usize::from(self.ends.inbound_streams) {
+            streams = StreamList::ALL;
         }
         // §5.2.2 E1: it is the answer to the request of this end. The response to any other request has a result.
         let is_granted = |change: &StreamChange, own| {
             own == response && matches!(change, StreamChange::ResetInbound(wanted) if wanted.overlaps(&streams))
         };
-        if let Some(path) = reconfig.on_granted(is_granted, again) {
-            self.sending.control().drop_request();
-            self.sending.on_control_answered(path);
-        }
+        let path = reconfig.on_granted(is_granted, again);
+        reconfig.defer(number, &streams, again);
         receiver.want_reset(last_tsn, streams);
-        reconfig.defer(number);
-        match self.perform_waiting() {
+        self.end_request(path);
+        match self.perform_waiting(now) {
             Some(_) => Answer::Now(reconfig_result::PERFORMED),
             None => Answer::Waits,
         }
     }
 
     /// Performs the reset that waits, if it can be done now. Returns the number of the request.
-    fn perform_waiting(&mut self) -> Option<u32> {
+    fn perform_waiting(&mut self, now: Time) -> Option<u32> {
+        let again = now + self.config.rto_max;
         let (Some(reconfig), Some(receiver)) = (&mut self.agreed.reconfig, &mut self.receiving.receiver) else {
             return None;
         };
         reconfig.deferred()?;
         let streams = receiver.try_reset()?;
-        let number = reconfig.on_performed(&streams);
+        let (number, path) = reconfig.on_performed(&streams, again);
+        self.end_request(path);
         let change = StreamChange::ResetInbound(streams);
         self.user.events.push_back(Event::StreamsChanged(change));
         number
     }
 
     /// Performs the reset that waits, if it can be done now, and responds (RFC 6525 §5.2.2 E5).
-    pub(super) fn perform_reset(&mut self) {
-        let Some(number) = self.perform_waiting() else {
+    pub(super) fn perform_reset(&mut self, now: Time) {
+        let Some(number) = self.perform_waiting(now) else {
             return;
         };
         let mut answers = Answers::default();
@@ -175,11 +177,11 @@ impl Association {
 
     /// The peer asks this end to reset its outbound streams (RFC 6525 §5.2.3).
     fn reset_outbound(&mut self, number: u32, streams: NumberList<'_>) -> Answer {
-        let streams = StreamList::of(streams.iter());
+        let streams = StreamList::requested(streams);
         let Some(reconfig) = &mut self.agreed.reconfig else {
             return Answer::Now(reconfig_result::DENIED);
         };
-        if !streams.is_below(self.ends.outbound_streams) {
+        if streams.last().is_some_and(|last| last >= self.ends.outbound_streams) {
             return Answer::Now(reconfig_result::WRONG_SSN);
         }
         let is_done_anyway =
@@ -190,7 +192,7 @@ impl Association {
         if self.sending.is_kept_back(&streams) || reconfig.is_full_for_peer() {
             return Answer::Now(reconfig_result::ALREADY_IN_PROGRESS);
         }
-        if LONGEST_REQUEST + 2 * streams.listed().len() > self.sending.largest_chunk() {
+        if LONGEST_REQUEST + 2 * streams.len() > self.sending.largest_chunk() {
             // The request of this end would not fit into a packet.
             return Answer::Now(reconfig_result::DENIED);
         }
@@ -213,14 +215,12 @@ impl Association {
         if !is_valid || streams > self.config.max_inbound_streams {
             return reconfig_result::DENIED;
         }
-        // §5.2.6: it is the answer to the request of this end.
-        if let Some(path) = reconfig.on_granted(|change, _| matches!(change, StreamChange::AddInbound(_)), again) {
-            self.sending.control().drop_request();
-            self.sending.on_control_answered(path);
-        }
-        reconfig.on_added();
         receiver.set_inbound_streams(streams);
         self.ends.inbound_streams = streams;
+        // §5.2.6: it is the answer to the request of this end.
+        let asked = reconfig.on_granted(|change, _| *change == StreamChange::AddInbound(count), again);
+        let asked_again = reconfig.on_added(count);
+        self.end_request(asked.or(asked_again));
         let change = StreamChange::AddInbound(count);
         self.user.events.push_back(Event::StreamsChanged(change));
         reconfig_result::PERFORMED
@@ -265,8 +265,12 @@ impl Association {
             receiver.request_sack();
         }
         let reconfig = self.agreed.reconfig.as_ref();
-        let is_reset = reconfig.is_some_and(|reconfig| reconfig.is_reset());
-        let is_together = has_request && is_reset && answers.count == 1;
+        let is_together = has_request
+            && answers.count == 1
+            && reconfig.is_some_and(|reconfig| {
+                let len = CHUNK_HEADER_LEN + answers.list.len() + reconfig.request_len();
+                reconfig.is_reset() && len <= self.sending.largest_chunk()
+            });
         if is_together {
             self.request_path(now, false);
         } else if has_request {

@@ -28,6 +28,14 @@ impl Association {
         true
     }
 
+    /// The request that was sent last on this path, if there is one, is not outstanding any more.
+    pub(super) fn end_request(&mut self, path: Option<PathId>) {
+        if let Some(path) = path {
+            self.sending.control().drop_request();
+            self.sending.on_control_answered(path);
+        }
+    }
+
     /// Sends the outstanding request, on another path if it has timed out and there is one.
     pub(in super::super) fn send_request(&mut self, now: Time, timed_out: bool) {
         let path = self.request_path(now, timed_out);

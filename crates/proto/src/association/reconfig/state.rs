@@ -24,14 +24,39 @@ pub(super) struct Wish {
     pub(super) answers: Option<u32>,
     /// The number that it has if it has been requested before.
     number: Option<u32>,
+    /// The inbound streams of the request that the peer has not reset yet; `None`: all of them.
+    left: Option<StreamList>,
+}
+
+impl Wish {
+    /// Returns whether the peer has been asked to reset one of these streams, and has not done so.
+    fn waits_for(&self, streams: &StreamList) -> bool {
+        matches!(&self.change, StreamChange::ResetInbound(wanted) if self.left.as_ref().unwrap_or(wanted).overlaps(streams))
+    }
+
+    /// Takes in that inbound streams have been reset. Returns whether these were the last that the peer has been asked to reset: it may reset
+    /// some earlier than others.
+    fn on_reset(&mut self, streams: &StreamList) -> bool {
+        if !self.waits_for(streams) {
+            return false;
+        }
+        let StreamChange::ResetInbound(wanted) = &self.change else {
+            return false;
+        };
+        let left = self.left.as_ref().unwrap_or(wanted);
+        if streams.includes(left) {
+            return true;
+        }
+        self.left = Some(left.without(streams));
+        false
+    }
 }
 
 /// A change of the peer that the peer has agreed to request.
 #[derive(Debug)]
 struct Accepted {
-    number: u32,
-    change: StreamChange,
-    /// When the peer is asked again, if nothing has come of it.
+    wish: Wish,
+    /// When the peer is asked again, if nothing has come of it. Never, while its request waits for the reader of this end.
     again: Time,
 }
 
@@ -66,10 +91,8 @@ pub(super) enum Turn {
     Next,
     /// It has been answered with this result.
     Repeated(u32),
-    /// It comes after the next one.
+    /// It comes after the next one, or long before it.
     Wrong,
-    /// It has been answered long ago.
-    Forgotten,
 }
 
 /// What a response means.
@@ -132,7 +155,7 @@ impl Reconfig {
     /// Returns whether no further change of the user may wait.
     pub(super) fn is_full(&self) -> bool {
         let own = self.waiting.iter().filter(|wish| wish.answers.is_none());
-        own.count() >= MAX_WAITING
+        own.count() + self.accepted.len() >= MAX_WAITING
     }
 
     /// Returns whether no further change may wait for which the peer has asked.
@@ -143,42 +166,41 @@ impl Reconfig {
 
     /// Adds a change that is requested once no other one is outstanding.
     pub(super) fn add(&mut self, change: StreamChange, answers: Option<u32>) {
-        let number = None;
         self.waiting.push_back(Wish {
             change,
             answers,
-            number,
+            number: None,
+            left: None,
         });
     }
 
     /// The peer is asked again for what it has agreed to and has not requested by now.
     pub(in super::super) fn ask_again(&mut self, now: Time) {
         while let Some(place) = self.accepted.iter().position(|accepted| accepted.again <= now) {
-            let Accepted { number, change, .. } = self.accepted.remove(place);
-            let (answers, number) = (None, Some(number));
-            self.waiting.push_front(Wish {
-                change,
-                answers,
-                number,
-            });
+            self.waiting.push_front(self.accepted.remove(place).wish);
         }
     }
 
-    /// Takes in that inbound streams have been reset: the peer need not be asked for these any more.
-    fn on_reset(&mut self, streams: &StreamList) {
-        let is_done =
-            |change: &StreamChange| matches!(change, StreamChange::ResetInbound(wanted) if streams.includes(wanted));
-        self.accepted.retain(|accepted| !is_done(&accepted.change));
-        self.waiting
-            .retain(|wish| wish.number.is_none() || !is_done(&wish.change));
+    /// Takes in a change that the peer has made: it is not asked again for what is done. Returns the path on which it was being asked again.
+    fn on_done(&mut self, mut is_done: impl FnMut(&mut Wish) -> bool) -> Option<PathId> {
+        self.accepted.retain_mut(|accepted| !is_done(&mut accepted.wish));
+        self.waiting.retain_mut(|wish| wish.number.is_none() || !is_done(wish));
+        let asked_again = self.pending.as_mut().filter(|pending| pending.wish.number.is_some());
+        if !asked_again.is_some_and(|pending| is_done(&mut pending.wish)) {
+            return None;
+        }
+        self.timer = NEVER;
+        self.pending.take().map(|pending| pending.path)
     }
 
-    /// The peer has added streams, for which it may have been asked.
-    pub(super) fn on_added(&mut self) {
-        let is_done = |accepted: &Accepted| matches!(accepted.change, StreamChange::AddInbound(_));
-        if let Some(place) = self.accepted.iter().position(is_done) {
-            self.accepted.remove(place);
-        }
+    /// The peer has added so many streams, for which it may have been asked. Returns the path on which it was being asked again.
+    pub(super) fn on_added(&mut self, count: u16) -> Option<PathId> {
+        let mut is_found = false;
+        self.on_done(|wish| {
+            let is_done = !is_found && wish.change == StreamChange::AddInbound(count);
+            is_found |= is_done;
+            is_done
+        })
     }
 
     /// Returns the change that is requested next, unless a request is outstanding.
@@ -190,11 +212,22 @@ impl Reconfig {
         }
     }
 
-    /// Returns the changes that are waiting or outstanding.
-    pub(super) fn changes(&self) -> impl Iterator<Item = &StreamChange> {
+    fn wishes(&self) -> impl Iterator<Item = &Wish> {
         let pending = self.pending.iter().map(|pending| &pending.wish);
-        let wishes = pending.chain(&self.waiting).map(|wish| &wish.change);
-        wishes.chain(self.accepted.iter().map(|accepted| &accepted.change))
+        let accepted = self.accepted.iter().map(|accepted| &accepted.wish);
+        pending.chain(&self.waiting).chain(accepted)
+    }
+
+    /// Returns the changes that are waiting, outstanding or accepted by the peer.
+    pub(super) fn changes(&self) -> impl Iterator<Item = &StreamChange> {
+        self.wishes().map(|wish| &wish.change)
+    }
+
+    /// Returns whether the peer is asked to reset one of these streams.
+    pub(super) fn asks_to_reset(&self, streams: &StreamList) -> bool {
+        let asks =
+            |change: &StreamChange| matches!(change, StreamChange::ResetInbound(others) if others.overlaps(streams));
+        self.changes().any(asks)
     }
 
     /// Returns how many streams have been requested in addition.
@@ -272,7 +305,7 @@ impl Reconfig {
         let Some(pending) = &self.pending else { return };
         let request = pending.number;
         let numbers = |streams: &StreamList| -> Vec<u8> {
-            let listed = streams.listed().iter();
+            let listed = streams.listed().unwrap_or_default().iter();
             listed.flat_map(|stream| stream.to_be_bytes()).collect()
         };
         match &pending.wish.change {
@@ -297,8 +330,8 @@ impl Reconfig {
     pub(in super::super) fn request_len(&self) -> usize {
         match self.pending.as_ref().map(|pending| &pending.wish.change) {
             None => 0,
-            Some(StreamChange::ResetOutbound(streams)) => 16 + 2 * streams.listed().len(),
-            Some(StreamChange::ResetInbound(streams)) => 8 + 2 * streams.listed().len(),
+            Some(StreamChange::ResetOutbound(streams)) => 16 + 2 * streams.len(),
+            Some(StreamChange::ResetInbound(streams)) => 8 + 2 * streams.len(),
             Some(StreamChange::AddOutbound(_) | StreamChange::AddInbound(_)) => 12,
         }
     }
@@ -312,7 +345,13 @@ impl Reconfig {
             pending.wish.change,
             StreamChange::ResetInbound(_) | StreamChange::AddInbound(_)
         );
-        if asks_peer && matches!(result, reconfig_result::IN_PROGRESS | reconfig_result::PERFORMED) {
+        // A peer that was asked again says that it is done: no request follows.
+        let is_accepted = match result {
+            reconfig_result::IN_PROGRESS => true,
+            reconfig_result::PERFORMED => pending.wish.number.is_none(),
+            _ => false,
+        };
+        if asks_peer && is_accepted {
             // The peer's own request follows, or has come before. It may wait for the response to another one of the peer, which waits here: were
             // this one outstanding meanwhile, the two ends would wait for each other.
             let path = pending.path;
@@ -340,11 +379,9 @@ impl Reconfig {
 
     fn accept(&mut self, pending: Pending, again: Time) {
         self.timer = NEVER;
-        self.accepted.push(Accepted {
-            number: pending.number,
-            change: pending.wish.change,
-            again,
-        });
+        let number = Some(pending.number);
+        let wish = Wish { number, ..pending.wish };
+        self.accepted.push(Accepted { wish, again });
     }
 
     /// The peer has answered a request for a change of its own outbound streams by requesting such a change (RFC 6525 §5.2.2 E1, §5.2.6).
@@ -371,7 +408,6 @@ impl Reconfig {
         let known = self.answered.iter().find(|known| known.number == number);
         match known {
             Some(known) => Turn::Repeated(known.result),
-            None if self.peer_next.wrapping_sub(number) < 1 << 31 => Turn::Forgotten,
             None => Turn::Wrong,
         }
     }
@@ -391,9 +427,25 @@ impl Reconfig {
         }
     }
 
-    /// The peer's request to reset streams waits.
-    pub(super) fn defer(&mut self, number: u32) {
+    /// The peer's request to reset these inbound streams waits. The peer is not asked for them again before it is performed, and at `again` for
+    /// those of an earlier request that this one replaces.
+    pub(super) fn defer(&mut self, number: u32, streams: &StreamList, again: Time) {
         self.deferred = Some(number);
+        while let Some(place) = self
+            .waiting
+            .iter()
+            .position(|wish| wish.number.is_some() && wish.waits_for(streams))
+        {
+            let wish = self.waiting.remove(place);
+            self.accepted.extend(wish.map(|wish| Accepted { wish, again }));
+        }
+        for accepted in &mut self.accepted {
+            if accepted.wish.waits_for(streams) {
+                accepted.again = NEVER;
+            } else if accepted.again == NEVER {
+                accepted.again = again;
+            }
+        }
     }
 
     /// Returns the peer's request to reset streams that waits.
@@ -402,18 +454,27 @@ impl Reconfig {
         self.deferred
     }
 
-    /// The peer's request to reset these streams has been performed. Returns its number.
-    pub(super) fn on_performed(&mut self, streams: &StreamList) -> Option<u32> {
-        self.on_reset(streams);
-        let number = self.deferred.take()?;
-        self.correct(number, reconfig_result::PERFORMED);
-        Some(number)
+    /// The peer's request to reset these streams has been performed. Returns its number, and the path on which the peer was being asked for it
+    /// again. It is asked at `again` for what it has not reset.
+    pub(super) fn on_performed(&mut self, streams: &StreamList, again: Time) -> (Option<u32>, Option<PathId>) {
+        let path = self.on_done(|wish| wish.on_reset(streams));
+        for accepted in &mut self.accepted {
+            accepted.again = accepted.again.min(again);
+        }
+        let number = self.deferred.take();
+        if let Some(number) = number {
+            self.correct(number, reconfig_result::PERFORMED);
+        }
+        (number, path)
     }
 
     pub(in super::super) fn heap_bytes(&self) -> usize {
-        let lists = self.changes().map(|change| match change {
-            StreamChange::ResetOutbound(streams) | StreamChange::ResetInbound(streams) => streams.heap_bytes(),
-            StreamChange::AddOutbound(_) | StreamChange::AddInbound(_) => 0,
+        let lists = self.wishes().map(|wish| {
+            let listed = match &wish.change {
+                StreamChange::ResetOutbound(streams) | StreamChange::ResetInbound(streams) => streams.heap_bytes(),
+                StreamChange::AddOutbound(_) | StreamChange::AddInbound(_) => 0,
+            };
+            listed + wish.left.as_ref().map_or(0, StreamList::heap_bytes)
         });
         size_of::<Self>()
             + self.waiting.capacity() * size_of::<Wish>()

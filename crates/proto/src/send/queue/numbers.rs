@@ -104,16 +104,16 @@ impl Numbers {
 
     /// These streams start at 0 again: ordered and unordered messages (RFC 8260 §2.3.2).
     pub(super) fn reset(&mut self, streams: &StreamList) {
-        match (self, streams) {
-            (numbers, StreamList::All) => numbers.clear(),
-            (Numbers::Ssns(next_ssn), StreamList::Some(streams)) => {
+        match (self, streams.listed()) {
+            (numbers, None) => numbers.clear(),
+            (Numbers::Ssns(next_ssn), Some(streams)) => {
                 for &stream in streams {
                     if let Some(next) = next_ssn.get_mut(usize::from(stream)) {
                         *next = Ssn(0);
                     }
                 }
             }
-            (Numbers::Mids(mids), StreamList::Some(streams)) => {
+            (Numbers::Mids(mids), Some(streams)) => {
                 for &stream in streams {
                     if let Some(next) = mids.0.get_mut(usize::from(stream)) {
                         *next = StreamMids::default();
@@ -129,15 +129,15 @@ impl Numbers {
             Numbers::Ssns(next_ssn) => next_ssn.get(stream).is_none_or(|next| next.0 == 0),
             Numbers::Mids(mids) => mids.0.get(stream).is_none_or(|next| next.ordered | next.unordered == 0),
         };
-        match streams {
-            StreamList::All => {
+        match streams.listed() {
+            None => {
                 let used = match self {
                     Numbers::Ssns(next_ssn) => next_ssn.len(),
                     Numbers::Mids(mids) => mids.0.len(),
                 };
                 (0..used).all(is_fresh)
             }
-            StreamList::Some(streams) => streams.iter().all(|&stream| is_fresh(usize::from(stream))),
+            Some(streams) => streams.iter().all(|&stream| is_fresh(usize::from(stream))),
         }
     }
 
