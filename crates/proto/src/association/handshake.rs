@@ -459,7 +459,8 @@ impl Association {
             self.take_addresses(ctx, arrival, addrs, addrs.first().copied());
             self.sending.return_to_primary();
             self.establish(ctx);
-        } else {
+        } else if self.ends.peer_tag != cookie.peer_tag {
+            // Case B. In case D this cookie, or another of the same INIT, has been agreed on before.
             self.ends.peer_tag = cookie.peer_tag;
             // A checksum that the peer does not accept would stop everything.
             self.agree_on_checksum(Extensions(cookie.supports));

@@ -568,6 +568,29 @@ fn the_latest_cookie_of_a_collision_decides() {
     }
 }
 
+/// RFC 9260 §5.2.4 case D: the association is known already.
+#[test]
+fn a_cookie_with_the_known_tags_changes_nothing() {
+    let mut net = Net::new(1);
+    net.filter = Box::new(|_| Fate::Drop);
+    let a = net.connect(&over_dtls(true), 1);
+    net.run_for(Span::from_millis(1));
+    let own_tag = net.last(Host::A, ChunkType::INIT).init().initiate_tag;
+    let mut init_acks = Vec::new();
+    for list in [parameters(&[]), parameters(&[OFFER])] {
+        net.forge(Host::A, 0, &[Chunk::Init(init(78, &list))])
+            .expect("answered");
+        init_acks.push(net.last(Host::A, ChunkType::INIT_ACK));
+    }
+    for init_ack in init_acks.iter().rev() {
+        let cookie = init_ack.init().parameters.state_cookie().expect("a cookie");
+        net.forge(Host::A, own_tag, &[Chunk::CookieEcho { cookie }])
+            .expect("accepted");
+        assert!(association(&mut net, Host::A, a).sends_zero_checksum());
+    }
+    assert_eq!(net.count(Host::A, ChunkType::COOKIE_ACK), 2);
+}
+
 /// The INIT that follows a stale cookie has a checksum, although an agreement is known.
 #[test]
 fn rfc_9653_5_2_an_init_after_a_stale_cookie_has_a_checksum() {
