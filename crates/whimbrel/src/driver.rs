@@ -11,6 +11,7 @@ use whimbrel_proto::{Discard, PacketMeta};
 use whimbrel_wire::{ByteSink, ChecksumField};
 
 use crate::flood::Floods;
+use crate::interface;
 use crate::outgoing::Outgoing;
 use crate::shared::{Shared, SocketChange, State};
 use crate::timer::Timer;
@@ -205,7 +206,7 @@ impl Intake<'_> {
     fn take(&mut self, cx: &mut Context<'_>, local: SocketAddr, bytes: &[u8], arrival: &Arrival) {
         let meta_of_packet = PacketMeta {
             local,
-            remote: SocketAddr::new(arrival.remote.ip().to_canonical(), arrival.remote.port()),
+            remote: interface::canonical(arrival.remote),
             ecn: arrival.ecn,
             congestion_indicated: false,
         };

@@ -1,7 +1,7 @@
 //! Which addresses this host has, and from which one it reaches a peer.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
 
 use crate::transport::Transport;
 
@@ -100,13 +100,19 @@ pub(crate) fn listed() -> io::Result<Vec<IpAddr>> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// The address, as IPv4 if it is an IPv4 address in its IPv6-mapped form (RFC 4291 §2.5.5.2).
+/// The address in the form that is compared: as IPv4 if it is an IPv4 address in its IPv6-mapped form (RFC 4291 §2.5.5.2), without a flow label, and
+/// with the interface of a link-local address only (RFC 4007 §6).
 pub(crate) fn canonical(addr: SocketAddr) -> SocketAddr {
-    match addr {
-        SocketAddr::V6(v6) if v6.ip().to_ipv4_mapped().is_some() => {
-            SocketAddr::new(addr.ip().to_canonical(), addr.port())
+    with_scope(addr.ip().to_canonical(), addr.port(), addr)
+}
+
+/// This IP address and port, with the interface of `other` if both are link-local IPv6 addresses.
+pub(crate) fn with_scope(ip: IpAddr, port: u16, other: SocketAddr) -> SocketAddr {
+    match (ip, other) {
+        (IpAddr::V6(v6), SocketAddr::V6(other)) if v6.is_unicast_link_local() && other.ip().is_unicast_link_local() => {
+            SocketAddrV6::new(v6, port, 0, other.scope_id()).into()
         }
-        addr => addr,
+        _ => SocketAddr::new(ip, port),
     }
 }
 
@@ -146,6 +152,17 @@ mod tests {
         assert!(all.iter().all(|addr| both.contains(addr)), "{both:?}");
         assert_eq!(both.iter().any(SocketAddr::is_ipv6), has_ipv6(), "{both:?}");
         assert!(both.is_sorted_by_key(SocketAddr::is_ipv4), "{both:?}");
+    }
+
+    #[test]
+    fn only_link_local_addresses_have_an_interface() {
+        let v6 = |ip: &str, flow, scope| SocketAddr::from(SocketAddrV6::new(ip.parse().unwrap(), 7, flow, scope));
+        assert_eq!(canonical(v6("fe80::1", 9, 3)), v6("fe80::1", 0, 3));
+        assert_eq!(canonical(v6("fd00::1", 9, 3)), v6("fd00::1", 0, 0));
+        let ip = |text: &str| text.parse().unwrap();
+        assert_eq!(with_scope(ip("fe80::2"), 7, v6("fe80::1", 0, 3)), v6("fe80::2", 0, 3));
+        assert_eq!(with_scope(ip("fd00::2"), 7, v6("fe80::1", 0, 3)), v6("fd00::2", 0, 0));
+        assert_eq!(with_scope(ip("fe80::2"), 7, v6("fd00::1", 0, 3)), v6("fe80::2", 0, 0));
     }
 
     #[test]

@@ -60,12 +60,13 @@ mod linux {
     );
 
     /// Returns the MTU in bytes that the system knows for this destination.
-    pub(crate) fn of_route(local: IpAddr, remote: SocketAddr) -> Option<u32> {
-        let socket = std::net::UdpSocket::bind((local, 0)).ok()?;
+    pub(crate) fn of_route(mut local: SocketAddr, remote: SocketAddr) -> Option<u32> {
+        local.set_port(0);
+        let socket = std::net::UdpSocket::bind(local).ok()?;
         socket.connect(remote).ok()?;
         let mtu = match local {
-            IpAddr::V4(_) => getsockopt(&socket, MtuV4),
-            IpAddr::V6(_) => getsockopt(&socket, MtuV6),
+            SocketAddr::V4(_) => getsockopt(&socket, MtuV4),
+            SocketAddr::V6(_) => getsockopt(&socket, MtuV6),
         };
         mtu.ok()?.try_into().ok()
     }

@@ -127,7 +127,7 @@ mod linux {
         }
         let claim = match config.port {
             0 => None,
-            port => Some(claim(addr.ip(), port)?),
+            port => Some(claim(addr, port)?),
         };
         socket.bind(&SockAddr::from(addr))?;
         let port = Some(config.port).filter(|port| *port != 0 && config.answer_all_ports != Some(true));
@@ -162,8 +162,12 @@ mod linux {
     }
 
     /// Takes an SCTP port at an address for this stack, as far as other stacks of Whimbrel in this network namespace are concerned.
-    fn claim(ip: IpAddr, port: u16) -> io::Result<UnixDatagram> {
-        let name = format!("whimbrel/sctp/{ip}/{port}");
+    fn claim(addr: SocketAddr, port: u16) -> io::Result<UnixDatagram> {
+        let name = match addr {
+            // The same address may be there on several interfaces (RFC 4007 §6).
+            SocketAddr::V6(v6) if v6.scope_id() != 0 => format!("whimbrel/sctp/{}%{}/{port}", v6.ip(), v6.scope_id()),
+            _ => format!("whimbrel/sctp/{}/{port}", addr.ip()),
+        };
         // The name is free again when the socket is closed, however its process ends (unix(7)).
         let name = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
         UnixDatagram::bind_addr(&name).map_err(|error| match error.kind() {
@@ -174,6 +178,8 @@ mod linux {
 
     #[cfg(test)]
     mod tests {
+        use std::net::SocketAddrV6;
+
         use super::*;
 
         #[test]
@@ -184,17 +190,25 @@ mod linux {
 
         #[test]
         fn a_port_is_claimed_until_it_is_released() {
-            let ip: IpAddr = "192.0.2.77".parse().unwrap();
-            let first = claim(ip, 4711).unwrap();
-            let second = claim(ip, 4711).unwrap_err();
+            let addr: SocketAddr = "192.0.2.77:0".parse().unwrap();
+            let first = claim(addr, 4711).unwrap();
+            let second = claim(addr, 4711).unwrap_err();
             assert_eq!(second.kind(), io::ErrorKind::AddrInUse);
             assert_eq!(
                 second.to_string(),
                 "another stack of this host has SCTP port 4711 at this address"
             );
-            claim(ip, 4712).unwrap();
+            claim(addr, 4712).unwrap();
             drop(first);
-            claim(ip, 4711).unwrap();
+            claim(addr, 4711).unwrap();
+        }
+
+        #[test]
+        fn link_local_addresses_are_claimed_per_interface() {
+            let addr = |scope| SocketAddr::from(SocketAddrV6::new("fe80::77".parse().unwrap(), 0, 0, scope));
+            let _first = claim(addr(1), 4711).unwrap();
+            let _second = claim(addr(2), 4711).unwrap();
+            assert!(claim(addr(1), 4711).is_err());
         }
     }
 }

@@ -65,7 +65,7 @@ impl Stack {
                     SocketAddr::V6(_) if !interface::has_ipv6() => BindError::NoIpv6(addr),
                     _ => BindError::NoRoute { addr, source },
                 })?;
-                let local = SocketAddr::new(ip, 0);
+                let local = interface::with_scope(ip, 0, addr);
                 if !config.local.contains(&local) {
                     config.local.push(local);
                 }
@@ -207,8 +207,10 @@ impl Stack {
             return Err(BindError::StackStopped(why.clone()));
         }
         let port = state.local.first().map_or(0, SocketAddr::port);
-        let addr = interface::canonical(addr);
-        let addr = SocketAddr::new(addr.ip(), if addr.port() == 0 { port } else { addr.port() });
+        let mut addr = interface::canonical(addr);
+        if addr.port() == 0 {
+            addr.set_port(port);
+        }
         // Its socket may still be there.
         let leaving = state.leaving.iter().position(|leaving| *leaving == addr);
         if leaving.is_none() {
@@ -522,12 +524,10 @@ fn bind_once(
 ) -> Result<Vec<Box<dyn Socket>>, BindError> {
     let mut sockets: Vec<Box<dyn Socket>> = Vec::new();
     for &addr in addrs {
-        let chosen = sockets.first().map_or(0, |first| first.local_addr().port());
-        let addr = if addr.port() == 0 {
-            SocketAddr::new(addr.ip(), chosen)
-        } else {
-            addr
-        };
+        let mut addr = addr;
+        if addr.port() == 0 {
+            addr.set_port(sockets.first().map_or(0, |first| first.local_addr().port()));
+        }
         sockets.push(bind_socket(transport, addr, config)?);
     }
     Ok(sockets)

@@ -278,7 +278,7 @@ impl SystemSocket {
         }
         let length = group.segment_size.unwrap_or(group.contents.len()) + self.headers();
         // What the system knows may concern another interface: then it does not explain the refusal.
-        let mtu = mtu::of_route(self.local.ip(), group.destination).filter(|&mtu| (mtu as usize) < length);
+        let mtu = mtu::of_route(self.local, group.destination).filter(|&mtu| (mtu as usize) < length);
         Trouble::too_long(mtu.unwrap_or(0))
     }
 
@@ -369,9 +369,8 @@ fn socket_addr(storage: &nix::sys::socket::SockaddrStorage) -> Option<SocketAddr
     if let Some(v4) = storage.as_sockaddr_in() {
         return Some(SocketAddr::from((v4.ip(), v4.port())));
     }
-    storage
-        .as_sockaddr_in6()
-        .map(|v6| SocketAddr::from((v6.ip(), v6.port())))
+    let v6 = storage.as_sockaddr_in6()?;
+    Some(std::net::SocketAddrV6::new(v6.ip(), v6.port(), 0, v6.scope_id()).into())
 }
 
 /// What an entry of the error queue means. Its `ee_info` is the MTU of the next hop where the datagram is too long (ip(7), ipv6(7)).

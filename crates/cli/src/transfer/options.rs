@@ -84,7 +84,11 @@ impl Options {
             return Ok(addrs.to_vec());
         }
         let without_port = |addr: &SocketAddr| match addr.port() {
-            0 | UDP_ENCAPSULATION_PORT => Ok(SocketAddr::new(addr.ip(), 0)),
+            0 | UDP_ENCAPSULATION_PORT => {
+                let mut addr = *addr;
+                addr.set_port(0);
+                Ok(addr)
+            }
             _ => Err(Failure::wrong_use(format!(
                 "{addr}: with --raw there are no UDP ports: write {}",
                 addr.ip()

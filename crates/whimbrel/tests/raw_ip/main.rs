@@ -7,7 +7,7 @@ mod network;
 mod sockets;
 mod usrsctp;
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, SocketAddrV6};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
@@ -146,6 +146,56 @@ fn data_goes_both_ways_over_ipv4() {
 fn data_goes_both_ways_over_ipv6() {
     needs!(namespaces().and_then(|()| whimbrel_testkit::ipv6()));
     transfer("fd09::1", &["fd09::2"]);
+}
+
+/// Two links on which both ends have the same link-local addresses, and a server at each.
+fn over_links(transport: Option<Arc<dyn whimbrel::transport::Transport>>, udp_port: u16) {
+    fn on(ip: &str, port: u16, interface: &str) -> SocketAddr {
+        let scope = nix::net::if_::if_nametoindex(interface).unwrap();
+        SocketAddrV6::new(ip.parse().unwrap(), port, 0, scope).into()
+    }
+    let (client, server) = (Host::new(), Host::new());
+    for link in ["left", "right"] {
+        client.connect(link, &["fe80::1/64"], &server, link, &["fe80::2/64"]);
+    }
+    for link in ["left", "right"] {
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let config = StackConfig {
+            transport: transport.clone(),
+            ..config(PORT, &[])
+        };
+        let at_server = config.clone();
+        let serving = server.run(move || async move {
+            let local = vec![on("fe80::2", udp_port, link)];
+            let listener = Listener::bind(StackConfig { local, ..at_server }).unwrap();
+            ready.send(()).unwrap();
+            let association = accept(&listener).await;
+            exchange(&association).await;
+            let _ = timeout(PATIENCE, association.closed()).await;
+        });
+        is_ready.recv().unwrap();
+        let connecting = client.run(move || async move {
+            let peer = [on("fe80::2", udp_port, link)];
+            let stack = Stack::toward(StackConfig { port: 0, ..config }, &peer).unwrap();
+            let association = timeout(PATIENCE, stack.connect(&peer, PORT)).await.unwrap().unwrap();
+            exchange(&association).await;
+            let path = &association.paths()[0];
+            assert_eq!(
+                (path.local, path.remote),
+                (on("fe80::1", path.local.port(), link), peer[0])
+            );
+            timeout(PATIENCE, association.shutdown()).await.unwrap().unwrap();
+        });
+        connecting.join().unwrap();
+        serving.join().unwrap();
+    }
+}
+
+#[test]
+fn link_local_addresses_are_those_of_an_interface() {
+    needs!(namespaces().and_then(|()| whimbrel_testkit::ipv6()));
+    over_links(None, 9899);
+    over_links(Some(Arc::new(RawIp)), 0);
 }
 
 #[test]
