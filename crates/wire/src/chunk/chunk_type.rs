@@ -55,6 +55,8 @@ impl ChunkType {
     pub const FORWARD_TSN: Self = Self(192);
     /// Resets or adds streams, RFC 6525.
     pub const RE_CONFIG: Self = Self(130);
+    /// Makes a packet longer, RFC 4820.
+    pub const PAD: Self = Self(0x84);
     /// Departure and arrival times of a packet; not in an RFC.
     pub const TIMESTAMP: Self = Self(190);
 
@@ -86,6 +88,7 @@ impl ChunkType {
             Self::I_DATA => "I-DATA",
             Self::I_FORWARD_TSN => "I-FORWARD-TSN",
             Self::RE_CONFIG => "RE-CONFIG",
+            Self::PAD => "PAD",
             Self::TIMESTAMP => "TIMESTAMP",
             _ => return None,
         })

@@ -168,6 +168,11 @@ pub enum Chunk<'a> {
         /// One or two requests or responses.
         parameters: Parameters<'a>,
     },
+    /// Makes the packet longer (132), RFC 4820 §3. Its bytes are ignored when parsed and zero when written.
+    Pad {
+        /// Bytes after the chunk header.
+        len: usize,
+    },
     /// Departure and arrival times of a packet (190).
     Timestamp(Timestamp),
     /// Any other type; see [`ChunkType::action`].
@@ -217,6 +222,7 @@ impl<'a> Chunk<'a> {
             ChunkType::RE_CONFIG => Some(Self::ReConfig {
                 parameters: Parameters::from_wire_bytes(value),
             }),
+            ChunkType::PAD => Some(Self::Pad { len: value.len() }),
             ChunkType::TIMESTAMP => Timestamp::decode(raw.flags(), value).map(Self::Timestamp),
             _ => Some(Self::Unknown(raw)),
         };
@@ -249,6 +255,7 @@ impl<'a> Chunk<'a> {
             Self::AsconfAck(_) => ChunkType::ASCONF_ACK,
             Self::ForwardTsn(forward_tsn) => forward_tsn.chunk_type(),
             Self::ReConfig { .. } => ChunkType::RE_CONFIG,
+            Self::Pad { .. } => ChunkType::PAD,
             Self::Timestamp(_) => ChunkType::TIMESTAMP,
             Self::Unknown(raw) => raw.chunk_type(),
         }
@@ -273,6 +280,7 @@ impl<'a> Chunk<'a> {
                 Self::Asconf(asconf) | Self::AsconfAck(asconf) => asconf.value_len(),
                 Self::ForwardTsn(forward_tsn) => forward_tsn.value_len(),
                 Self::ReConfig { parameters } => parameter_bytes(*parameters).len(),
+                Self::Pad { len } => (*len).min(MAX_CHUNK_VALUE_LEN),
                 Self::Timestamp(_) => TIMESTAMP_LEN - CHUNK_HEADER_LEN,
                 Self::Unknown(raw) => raw.value().len(),
             }
@@ -320,6 +328,11 @@ impl<'a> Chunk<'a> {
             Self::ForwardTsn(forward_tsn) => forward_tsn.encode(out),
             Self::ReConfig { parameters } => {
                 encode_plain(ChunkType::RE_CONFIG, 0, parameter_bytes(*parameters), out);
+            }
+            Self::Pad { len } => {
+                let len = (*len).min(MAX_CHUNK_VALUE_LEN);
+                out.extend_from_slice(&chunk_header(ChunkType::PAD, 0, len));
+                out.resize(out.len() + tlv::padded(len), 0);
             }
             Self::Timestamp(timestamp) => timestamp.encode(out),
             Self::Unknown(raw) => encode_plain(raw.chunk_type(), raw.flags(), raw.value(), out),

@@ -645,6 +645,22 @@ fn a_reconfiguration_on_the_wire() {
     assert_eq!(requests, [Ok(Parameter::TsnReset { request: 9 })]);
 }
 
+// RFC 4820 §3
+#[test]
+fn a_padding_chunk_on_the_wire() {
+    both_ways(&[0x84, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0, 0], Chunk::Pad { len: 6 });
+    both_ways(&[0x84, 0, 0, 4], Chunk::Pad { len: 0 });
+    let other = [0x84, 0xff, 0, 8, 1, 2, 3, 4];
+    with_chunks(&other, |mut chunks| {
+        assert_eq!(
+            chunks.next(),
+            Some(Ok(Chunk::Pad { len: 4 })),
+            "flags and bytes are ignored"
+        );
+    });
+    assert_eq!(Chunk::Pad { len: 70_000 }.length(), 65_535);
+}
+
 // §3.2: the two highest bits of the type select the action for an unknown chunk.
 #[test]
 fn unknown_chunks() {

@@ -69,6 +69,7 @@ pub(crate) enum OwnedChunk {
     ReConfig {
         parameters: Vec<u8>,
     },
+    Pad(usize),
     IData {
         numbers: (u32, u16, u32, u32),
         flags: u8,
@@ -168,6 +169,7 @@ impl OwnedChunk {
                 serial,
                 parameters,
             } => asconf_chunk(*ack, *serial, parameters),
+            Self::Pad(len) => Chunk::Pad { len: *len },
             Self::ReConfig { parameters } => Chunk::ReConfig {
                 parameters: Parameters::from_wire_bytes(parameters),
             },
@@ -467,6 +469,7 @@ pub(crate) fn chunk() -> impl Strategy<Value = OwnedChunk> {
         1 => (any::<bool>(), any::<u32>(), parameter_list())
             .prop_map(|(ack, serial, parameters)| OwnedChunk::Asconf { ack, serial, parameters }),
         1 => parameter_list().prop_map(|parameters| OwnedChunk::ReConfig { parameters }),
+        1 => (0_usize..100).prop_map(OwnedChunk::Pad),
         1 => (any::<u32>(), vec(any::<[u8; 4]>(), 0..30))
             .prop_map(|(tsn, skipped)| OwnedChunk::ForwardTsn { tsn, skipped }),
         2 => (any::<(u32, u16, u32, u32)>(), any::<u8>(), payload())
@@ -480,7 +483,7 @@ pub(crate) fn chunk() -> impl Strategy<Value = OwnedChunk> {
             OwnedChunk::IForwardTsn { tsn, list }
         }),
         3 => plain().prop_map(OwnedChunk::Plain),
-        1 => (prop_oneof![17_u8..64, 65_u8..128, 129_u8..130, 131_u8..189, 191_u8..192, 195_u8..], any::<u8>(), vec(any::<u8>(), 0..60)).prop_map(|(chunk_type, flags, value)| {
+        1 => (prop_oneof![17_u8..64, 65_u8..128, 129_u8..130, 131_u8..132, 133_u8..189, 191_u8..192, 195_u8..], any::<u8>(), vec(any::<u8>(), 0..60)).prop_map(|(chunk_type, flags, value)| {
             let mut bytes = vec![chunk_type, flags, 0, 4 + value.len() as u8];
             bytes.extend(value);
             OwnedChunk::Unknown(bytes)
