@@ -94,6 +94,11 @@ impl Controller {
         self.cwnd
     }
 
+    /// Changes the constants: the path MTU has changed, in which they are counted. The window stays as it is.
+    pub fn set_rules(&mut self, rules: WindowRules) {
+        self.rules = rules.into();
+    }
+
     /// Sets ssthresh in bytes, so that slow start ends there even without a loss.
     pub fn set_ssthresh(&mut self, ssthresh: u64) {
         self.ssthresh = ssthresh;

@@ -112,6 +112,9 @@ pub struct Transmit {
     pub wire_len: usize,
     /// The packet is longer than the path MTU, which has become smaller: IP has to fragment it.
     pub fragment: bool,
+    /// The packet is longer than the path MTU to find out whether it arrives (RFC 8899): it must not be fragmented, and is lost if a link does not
+    /// carry it.
+    pub probes_mtu: bool,
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A packet under construction.
 
-use whimbrel_wire::{Chunk, Data, PacketSink, TIMESTAMP_LEN, Timestamp};
+use whimbrel_wire::{COMMON_HEADER_LEN, Chunk, Data, PacketSink, TIMESTAMP_LEN, Timestamp};
 
 use crate::association::Signer;
 use crate::{Ecn, PathId};
@@ -11,6 +11,8 @@ pub(crate) struct Packet<'s> {
     pub(crate) path: PathId,
     /// Bytes left in the path MTU.
     pub(crate) room: usize,
+    /// Bytes so far.
+    pub(crate) len: usize,
     pub(crate) has_chunk: bool,
     pub(crate) ecn: Ecn,
     /// The timestamp to be written before the first DATA chunk. Its room is reserved.
@@ -28,6 +30,7 @@ impl<'s> Packet<'s> {
             sink,
             path,
             room,
+            len: COMMON_HEADER_LEN,
             has_chunk: false,
             ecn: Ecn::NotEct,
             stamp: None,
@@ -41,6 +44,7 @@ impl<'s> Packet<'s> {
         if !self.signed {
             self.signed = true;
             self.room = self.room.saturating_sub(signer.chunk_len());
+            self.len += signer.chunk_len();
             signer.push(self.sink);
         }
     }
@@ -51,7 +55,9 @@ impl<'s> Packet<'s> {
     }
 
     fn append(&mut self, chunk: &Chunk<'_>) {
-        self.room = self.room.saturating_sub(chunk.wire_len());
+        let len = chunk.wire_len();
+        self.room = self.room.saturating_sub(len);
+        self.len += len;
         self.has_chunk = true;
         self.sink.push(chunk);
     }
@@ -66,6 +72,7 @@ impl<'s> Packet<'s> {
 
     pub(crate) fn push_data(&mut self, data: Data<'_>) {
         if let Some(stamp) = self.stamp.take() {
+            self.len += TIMESTAMP_LEN;
             self.sink.push(&Chunk::Timestamp(stamp));
         }
         self.append(&Chunk::Data(data));

@@ -11,11 +11,16 @@ use crate::transport::Trouble;
 /// MTU in bytes that nearly every link has.
 const COMMON_MTU: u32 = 1280;
 
+/// MTU in bytes of most interfaces.
+const USUAL_MTU: u32 = 1500;
+
 /// Who says that a datagram did not arrive.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Witness {
     /// This host, which has not sent it.
     Host,
+    /// The same, of a probe of the path MTU: that is to be expected of a long one.
+    Interface,
     /// The network, with the Verification Tag of the datagram if it quotes it. Anyone could forge it without the tag.
     Network(Option<u32>),
 }
@@ -39,13 +44,18 @@ impl State {
         }
         let time = shared.clock.instant(now);
         for (id, slot) in &mut self.slots {
-            if let Some((watch, time)) = slot.watch.as_mut().zip(time) {
+            let association = self.endpoint.association(*id);
+            if let Some((watch, time)) = slot.watch.as_mut().zip(time)
+                && !association.is_some_and(|association| is_expected(association, remote, trouble))
+            {
                 watch.on_trouble(time, remote, trouble);
             }
             if let Trouble::TooLong(mtu) = trouble {
-                let tag = self.endpoint.association(*id).map(Association::peer_tag);
-                if let Some(mtu) = proven_mtu(witness, mtu, tag) {
-                    self.endpoint.limit_mtu(*id, remote, mtu);
+                let tag = association.map(Association::peer_tag);
+                match (witness, proven_mtu(witness, mtu, tag)) {
+                    (_, None) => {}
+                    (Witness::Interface, Some(mtu)) => self.endpoint.on_probe_refused(now, *id, remote, mtu),
+                    (_, Some(mtu)) => self.endpoint.limit_mtu(now, *id, remote, mtu),
                 }
                 continue;
             }
@@ -64,6 +74,15 @@ impl State {
     }
 }
 
+/// Returns whether a report is about a probe of the path MTU: packets of the present path MTU pass.
+fn is_expected(association: &Association, remote: SocketAddr, trouble: Trouble) -> bool {
+    let Trouble::TooLong(reported) = trouble else {
+        return false;
+    };
+    let mut paths = association.paths().filter(|path| path.remote == remote);
+    paths.all(|path| reported >= u32::from(path.mtu))
+}
+
 /// Returns the MTU in bytes that a report proves for an association whose packets have this Verification Tag. A reported MTU of 0 means that
 /// the report does not say it.
 // [9260:10-5, 10-6]
@@ -71,7 +90,9 @@ fn proven_mtu(witness: Witness, reported: u32, tag: Option<u32>) -> Option<u16> 
     let mtu = match (witness, reported) {
         // Before INIT ACK the tag is 0, which anyone knows.
         (Witness::Network(quoted), _) if quoted.is_none_or(|tag| tag == 0) || quoted != tag => return None,
+        (Witness::Interface, reported) if reported < USUAL_MTU => return None,
         (_, 0) => COMMON_MTU,
+        (Witness::Interface, reported) => reported,
         (Witness::Network(_), reported) => reported,
         // The system knows it from its interfaces, or from a report that may be forged.
         (Witness::Host, reported) => reported.max(COMMON_MTU),

@@ -192,6 +192,8 @@ impl Association {
                 seen.has_data = true;
                 self.on_data(ctx, &data, from)
             }
+            // RFC 4820 §3
+            Ok(Chunk::Pad { .. }) => Ok(()),
             Ok(Chunk::Unknown(raw)) => match raw.action() {
                 UnknownAction::Skip => Ok(()),
                 UnknownAction::Stop => {

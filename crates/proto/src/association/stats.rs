@@ -89,6 +89,8 @@ pub struct AssociationStats {
     pub path_probes_answered: u64,
     /// Bytes of SCTP packets with path probes and their acknowledgements.
     pub path_probe_bytes: u64,
+    /// Probes of a path MTU sent (RFC 8899).
+    pub mtu_probes_sent: u64,
 }
 
 /// The counters that belong to no component.
@@ -154,6 +156,7 @@ impl Counters {
             probes: sending.probes,
             path_switches: sending.path_switches,
             path_probes_sent: sending.path_probes_sent,
+            mtu_probes_sent: sending.mtu_probes_sent,
             path_probes_answered: sending.path_probes_answered,
             path_probe_bytes: sending.path_probe_bytes,
         }

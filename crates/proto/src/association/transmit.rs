@@ -19,14 +19,20 @@ use crate::send::path::HeartbeatContent;
 use crate::trace::{TraceEvent, TraceKinds};
 use crate::{Ecn, PathId};
 
+/// A packet that has been written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) path: PathId,
+    pub(crate) ecn: Ecn,
+    pub(crate) wire_len: usize,
+    /// It is a probe of the path MTU.
+    pub(crate) probes_mtu: bool,
+}
+
 impl Association {
-    /// Writes the next packet into `sink`, if there is one to send. Returns its path, its ECN codepoint and its length.
+    /// Writes the next packet into `sink`, if there is one to send.
     // [9260:3.1-3, 3.1-4, 3.3.2-6, 3.3.3-4, 8.5-1, 8.5.1-12, 3.3.12-1, 5.1.5-7]
-    pub(crate) fn poll_transmit(
-        &mut self,
-        ctx: &mut Context<'_>,
-        sink: &mut dyn PacketSink,
-    ) -> Option<(PathId, Ecn, usize)> {
+    pub(crate) fn poll_transmit(&mut self, ctx: &mut Context<'_>, sink: &mut dyn PacketSink) -> Option<Sent> {
         if self.state == State::Closed {
             return None;
         }
@@ -74,6 +80,7 @@ impl Association {
             self.push_sack(ctx, &mut packet, next_data.is_some_and(|next| next.to() == path));
             if let Some(next) = next_data.filter(|next| next.to() == path) {
                 self.push_data(ctx, &mut packet, next);
+                self.sending.pad_to_fragment(&mut packet);
             }
         }
         debug_assert!(packet.has_chunk, "a packet without a chunk was started");
@@ -83,7 +90,12 @@ impl Association {
         }
         let wire_len = packet.finish(self.agreed.sends_zero_checksum);
         self.count_packet(ctx, path, wire_len);
-        Some((path, ecn, wire_len))
+        Some(Sent {
+            path,
+            ecn,
+            wire_len,
+            probes_mtu: false,
+        })
     }
 
     fn count_packet(&mut self, ctx: &mut Context<'_>, path: PathId, wire_len: usize) {
@@ -104,9 +116,12 @@ impl Association {
         self.sending.push_data(ctx, packet, next, identity, is_shutting_down);
     }
 
-    /// Sends a path probe if one is due. Otherwise there is nothing to send.
-    fn send_probe_or_wait(&mut self, ctx: &mut Context<'_>, sink: &mut dyn PacketSink) -> Option<(PathId, Ecn, usize)> {
+    /// Sends a probe of a path or of its MTU if one is due. Otherwise there is nothing to send.
+    fn send_probe_or_wait(&mut self, ctx: &mut Context<'_>, sink: &mut dyn PacketSink) -> Option<Sent> {
         let may_send = self.state.may_send_data();
+        if let Some(path) = self.sending.next_mtu_probe().filter(|_| may_send) {
+            return Some(self.send_mtu_probe(ctx, sink, path));
+        }
         if let Some(path) = self.sending.next_probe().filter(|_| may_send) {
             let (source_port, destination_port) = self.ports();
             sink.begin(CommonHeader {
@@ -117,7 +132,12 @@ impl Association {
             let packet = Packet::new(sink, path, self.sending.max_packet(path) - COMMON_HEADER_LEN);
             let wire_len = self.sending.send_probe(ctx, packet, self.agreed.sends_zero_checksum);
             self.count_packet(ctx, path, wire_len);
-            return Some((path, Ecn::NotEct, wire_len));
+            return Some(Sent {
+                path,
+                ecn: Ecn::NotEct,
+                wire_len,
+                probes_mtu: false,
+            });
         }
         self.sending.watch_zero_window(ctx, may_send);
         self.sending.note_app_limited(ctx.now);
@@ -125,6 +145,33 @@ impl Association {
             self.sending.note_stall(ctx.now);
         }
         None
+    }
+
+    /// Sends a packet that is longer than the path MTU, to find out whether it arrives (RFC 8899 §6.2.1.2).
+    fn send_mtu_probe(&mut self, ctx: &mut Context<'_>, sink: &mut dyn PacketSink, path: PathId) -> Sent {
+        let (source_port, destination_port) = self.ports();
+        sink.begin(CommonHeader {
+            source_port,
+            destination_port,
+            verification_tag: self.ends.peer_tag,
+        });
+        let mut packet = Packet::new(sink, path, self.sending.mtu_probe_len(path) - COMMON_HEADER_LEN);
+        let auth = self.agreed.auth.as_ref().filter(|auth| auth.every_packet);
+        if let Some(auth) = auth {
+            packet.sign(&auth.signer);
+        }
+        self.sending.write_mtu_probe(ctx, &mut packet);
+        if let Some(auth) = auth {
+            auth.signer.seal(packet.sink);
+        }
+        let wire_len = packet.finish(self.agreed.sends_zero_checksum);
+        self.count_packet(ctx, path, wire_len);
+        Sent {
+            path,
+            ecn: Ecn::NotEct,
+            wire_len,
+            probes_mtu: true,
+        }
     }
 
     /// Adds the control chunks for this path. Returns true if no further chunk may be added to the packet.

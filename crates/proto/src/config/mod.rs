@@ -125,6 +125,15 @@ pub struct AssociationConfig {
         schemars(extend("default" = false))
     )]
     pub black_hole_detection: bool,
+    /// Largest path MTU in bytes that is searched for with probes (RFC 8899), 1280 to 65535: the path MTU is 1280 bytes until a HEARTBEAT in a longer
+    /// packet has arrived, first in one of `mtu` bytes. Absent: no search, the path MTU is `mtu` unless the network reports a smaller one. Over
+    /// sockets it is 65535.
+    #[cfg_attr(
+        feature = "config",
+        serde(skip_serializing_if = "Option::is_none"),
+        schemars(range(min = 1280, max = 65535), extend("default" = null))
+    )]
+    pub max_mtu: Option<u16>,
     /// Whether the association offers to give messages up (RFC 3758). Flows of scenarios send reliable messages only, so that it changes
     /// INIT and INIT ACK alone. Over sockets it is on by default, and the `Reliability` of each message sets the limit.
     #[cfg_attr(
@@ -301,6 +310,7 @@ impl Default for AssociationConfig {
             hb_interval: Span::from_secs(30),
             hb_alignment: Span::ZERO,
             black_hole_detection: false,
+            max_mtu: None,
             partial_reliability: false,
             stream_changes: false,
             interleaving: false,
@@ -458,6 +468,7 @@ impl AssociationConfig {
             in_range("max_message", bytes.into(), 1, u32::MAX.into(), " bytes")?;
         }
         in_range("mtu", self.mtu.into(), 512, 65535, " bytes")?;
+        in_range("max_mtu", self.max_mtu.unwrap_or(1280).into(), 1280, 65535, " bytes")?;
         self.validate_counts()?;
         self.validate_auth()?;
         self.validate_parts()?;

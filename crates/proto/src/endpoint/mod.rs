@@ -356,21 +356,23 @@ impl Endpoint {
                 ecn: Ecn::NotEct,
                 wire_len,
                 fragment: false,
+                probes_mtu: false,
             });
         }
         while let Some(&index) = self.ready.front() {
             let mut is_done = false;
             if let Some(association) = self.table.at_mut(index) {
-                if let Some((path, ecn, wire_len)) = association.poll_transmit(context!(self, now), sink) {
-                    let (local, remote) = association.sending().path_addrs(path);
+                if let Some(sent) = association.poll_transmit(context!(self, now), sink) {
+                    let (local, remote) = association.sending().path_addrs(sent.path);
                     return Some(Transmit {
                         association: Some(association.id()),
-                        path: Some(path),
+                        path: Some(sent.path),
                         local,
                         remote,
-                        ecn,
-                        wire_len,
-                        fragment: wire_len > association.sending().max_packet(path),
+                        ecn: sent.ecn,
+                        wire_len: sent.wire_len,
+                        fragment: !sent.probes_mtu && sent.wire_len > association.sending().max_packet(sent.path),
+                        probes_mtu: sent.probes_mtu,
                     });
                 }
                 // Messages have been given up instead of being sent.
@@ -623,11 +625,23 @@ impl Endpoint {
     /// Takes in that packets to this address of a peer may have at most `mtu` bytes, with the headers of IP and UDP, as an ICMP message reports
     /// (RFC 9260 §7.3). A value below 576 bytes (IPv6: 1280) counts as this. Anyone can forge such messages: the caller has to compare the Verification
     /// Tag that they quote with [`Association::peer_tag`] (RFC 9260 §10).
-    pub fn limit_mtu(&mut self, id: AssocId, remote: TransportAddr, mtu: u16) {
+    pub fn limit_mtu(&mut self, now: Time, id: AssocId, remote: TransportAddr, mtu: u16) {
         if let Some(index) = self.table.index(id)
             && let Some(association) = self.table.at_mut(index)
         {
-            association.sending_mut().limit_mtu(remote, mtu);
+            association.sending_mut().limit_mtu(now, remote, mtu);
+            self.after_change(index);
+        }
+    }
+
+    /// Takes in that the host has not sent a probe of the path MTU to this address of a peer ([`Transmit::probes_mtu`]): its interface carries
+    /// packets of at most `mtu` bytes.
+    pub fn on_probe_refused(&mut self, now: Time, id: AssocId, remote: TransportAddr, mtu: u16) {
+        if let Some(index) = self.table.index(id)
+            && let Some(association) = self.table.at_mut(index)
+        {
+            association.sending_mut().on_probe_refused(now, remote, mtu);
+            self.after_change(index);
         }
     }
 

@@ -31,4 +31,5 @@ pub(crate) struct SendingStats {
     pub(crate) path_probes_sent: u64,
     pub(crate) path_probes_answered: u64,
     pub(crate) path_probe_bytes: u64,
+    pub(crate) mtu_probes_sent: u64,
 }

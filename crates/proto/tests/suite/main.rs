@@ -23,6 +23,7 @@ mod listed_addresses;
 mod local_addresses;
 mod messages;
 mod mtu;
+mod mtu_search;
 mod ootb;
 mod pacing;
 mod partial_reliability;

@@ -52,7 +52,7 @@ fn longest(net: &Net, since: usize) -> usize {
 fn section_7_3_a_reported_mtu_limits_new_packets_to_that_address() {
     let (mut net, a, _) = confirmed(2, &AssociationConfig::default());
     let remote = addrs(Host::B, 1)[0];
-    net.a.limit_mtu(a, remote, 1400);
+    net.a.limit_mtu(net.now, a, remote, 1400);
     assert_eq!((path(&net, a, 0).mtu, path(&net, a, 1).mtu), (1400, 1500));
     narrow(&mut net, 1400);
     let since = net.wire.len();
@@ -66,9 +66,9 @@ fn section_7_3_a_reported_mtu_limits_new_packets_to_that_address() {
     assert_eq!(arrived_of(&mut net, a, 1440, Span::from_secs(5)), 20 + 69);
     assert!(longest(&net, since) <= 1400);
     // Packets do not become tiny, and a report of a larger MTU has no effect.
-    net.a.limit_mtu(a, remote, 68);
+    net.a.limit_mtu(net.now, a, remote, 68);
     assert_eq!(path(&net, a, 0).mtu, 576);
-    net.a.limit_mtu(a, remote, 9000);
+    net.a.limit_mtu(net.now, a, remote, 9000);
     assert_eq!(path(&net, a, 0).mtu, 576);
 }
 
@@ -82,7 +82,7 @@ fn section_6_9_chunks_that_are_too_long_now_are_sent_again_and_fragmented() {
         0,
         "all packets are too long"
     );
-    net.a.limit_mtu(a, addrs(Host::B, 1)[0], 1400);
+    net.a.limit_mtu(net.now, a, addrs(Host::B, 1)[0], 1400);
     net.run_for(Span::from_secs(20));
     assert_eq!(net.contents(Host::B).len(), 20);
 }

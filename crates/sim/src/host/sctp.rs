@@ -241,7 +241,7 @@ impl SctpEnd {
         let remote = context.network.topology.routes[route as usize].destination;
         if let Some(id) = self.id {
             let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
-            self.endpoint.limit_mtu(id, remote, mtu);
+            self.endpoint.limit_mtu(context.now, id, remote, mtu);
         }
         self.drive(context);
     }

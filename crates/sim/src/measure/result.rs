@@ -283,5 +283,6 @@ pub(crate) fn stats_since(now: &AssociationStats, then: &AssociationStats) -> As
         path_probes_sent,
         path_probes_answered,
         path_probe_bytes,
+        mtu_probes_sent,
     )
 }

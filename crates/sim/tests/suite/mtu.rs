@@ -351,3 +351,25 @@ fn a_silent_node_is_known_to_programs_outside() {
     let drops = build(&config, 1).run().drops;
     assert!(drops.of(DropCause::TooBig) > 0);
 }
+
+/// RFC 8899: no data is needed to find the path MTU, and none is lost.
+#[test]
+fn a_search_finds_the_mtu_where_a_router_reports_nothing() {
+    let run_with = |icmp: bool| {
+        let mut config = chain(&[1500, 1400, 1500], 60);
+        config.node[1].icmp = icmp;
+        config.measure.from = Span::from_secs(30);
+        config.flow = vec![endless(FlowKind::Sctp)];
+        config.flow[0].sctp = Some(AssociationConfig {
+            max_mtu: Some(9000),
+            ..AssociationConfig::default()
+        });
+        run(&config, 1).flows.remove(0)
+    };
+    let [silent, reported] = [false, true].map(run_with);
+    // Of 10 Mbit/s, 1400 bytes carry 1352 in the chunks of messages.
+    for flow in [&silent, &reported] {
+        assert!(flow.goodput_bps > 9.5e6, "{}", flow.goodput_bps);
+    }
+    assert!((silent.goodput_bps / reported.goodput_bps - 1.0).abs() < 0.01);
+}

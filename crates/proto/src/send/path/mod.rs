@@ -6,6 +6,7 @@ mod black_hole;
 mod controller;
 mod epochs;
 mod heartbeat;
+mod mtu_search;
 mod pacing;
 mod paths;
 mod quality;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use whimbrel_control::discriminator::Discriminator;
 use whimbrel_control::estimator::RttEstimator;
 use whimbrel_control::{Controller, GroundTruth, Span, Time};
+use whimbrel_wire::CHUNK_HEADER_LEN;
 
 pub(crate) use heartbeat::{HEARTBEAT_INFO_LEN, HeartbeatContent, HeartbeatState, next_heartbeat, period};
 
@@ -35,7 +37,9 @@ pub use status::{PathInfo, PathState};
 pub(crate) use black_hole::BASE_MTU;
 use black_hole::BlackHole;
 pub(crate) use controller::pmdcs;
-use controller::{controller, max_packet};
+use controller::{controller, max_packet, rules};
+pub(in crate::send) use mtu_search::Found;
+use mtu_search::MtuSearch;
 use pacing::Restraint;
 use quality::Quality;
 use returns::Returns;
@@ -47,6 +51,19 @@ use crate::{PathId, TransportAddr};
 
 /// Shortest path MTU in bytes by IPv4: hosts need not take longer packets (RFC 1122 §3.3.2). By IPv6 it is [`BASE_MTU`] (RFC 8201 §4).
 const LEAST_MTU: u16 = 576;
+
+/// Returns the path MTU in bytes before anything is known of the path. With a search, it is the base (RFC 8899 §5.2).
+fn first_mtu(config: &Resolved) -> u16 {
+    match config.max_mtu {
+        Some(most) => BASE_MTU.min(most).min(config.mtu),
+        None => config.mtu,
+    }
+}
+
+/// Returns the shortest path MTU in bytes to this address.
+fn least_mtu(remote: TransportAddr) -> u16 {
+    if remote.is_ipv4() { LEAST_MTU } else { BASE_MTU }
+}
 
 /// No node has this number.
 const UNKNOWN: u32 = u32::MAX;
@@ -116,6 +133,8 @@ pub(crate) struct Path {
     mtu: u16,
     /// Present while no data has been acknowledged since a timeout, if the detection is on and the data was too long for [`BASE_MTU`].
     pub(in crate::send) black_hole: Option<BlackHole>,
+    /// Present if the path MTU is searched for.
+    mtu_search: Option<Box<MtuSearch>>,
 }
 
 impl Path {
@@ -153,7 +172,7 @@ impl Path {
             last_hop: UNKNOWN,
             rtt: RttEstimator::new(config.rtt.clone()),
             returns: None,
-            control: controller(config, truth, remote),
+            control: controller(config, truth, first_mtu(config), remote),
             delivered: 0,
             strength: f64::NAN,
             quality: Quality::default(),
@@ -175,8 +194,11 @@ impl Path {
             recovery: config.recovers.then(Box::default),
             epochs: Epochs::default(),
             reductions: None,
-            mtu: config.mtu,
+            mtu: first_mtu(config),
             black_hole: None,
+            mtu_search: config
+                .max_mtu
+                .map(|most| Box::new(MtuSearch::new(config.mtu, most, least_mtu(remote)))),
         }
     }
 
@@ -278,15 +300,100 @@ impl Path {
         self.mtu
     }
 
-    /// Lowers the path MTU to this number of bytes, but not below the least that the protocol allows. Returns whether it was higher.
-    pub(crate) fn limit_mtu(&mut self, mtu: u16) -> bool {
-        let least = if self.remote.is_ipv4() { LEAST_MTU } else { BASE_MTU };
-        let mtu = mtu.max(least);
+    /// Changes the path MTU, and with it the unit of the congestion control.
+    pub(in crate::send) fn set_mtu(&mut self, config: &Resolved, mtu: u16) {
+        self.mtu = mtu;
+        self.control.set_rules(rules(config, mtu, self.remote));
+    }
+
+    /// Packets of more than this number of bytes do not pass, but not less than the protocol allows. Returns whether the path MTU is lower now.
+    pub(in crate::send) fn limit_mtu(&mut self, config: &Resolved, now: Time, mtu: u16) -> bool {
+        let mtu = mtu.max(least_mtu(self.remote));
         let is_lower = mtu < self.mtu;
         if is_lower {
-            self.mtu = mtu;
+            // RFC 8899 §4.6.2: to the base, if a search finds out what really passes.
+            let safe = if self.mtu_search.is_some() {
+                mtu.min(BASE_MTU)
+            } else {
+                mtu
+            };
+            self.set_mtu(config, safe);
+        }
+        if let Some(search) = &mut self.mtu_search {
+            search.on_report(now, mtu, self.mtu);
         }
         is_lower
+    }
+
+    /// The host has not sent the probe of the path MTU: its interface carries packets of `mtu` bytes.
+    pub(in crate::send) fn on_probe_refused(&mut self, now: Time, mtu: u16) {
+        let own = self.mtu;
+        if let Some(search) = &mut self.mtu_search {
+            search.on_refused(now, mtu, own);
+        }
+    }
+
+    /// Returns the length of the padding that makes IP fragment an SCTP packet of this length, which is longer than the path MTU. By IPv6, only the
+    /// sender fragments, and Linux only what is longer than the interface allows.
+    pub(in crate::send) fn padding_to_fragment(&self, len: usize) -> Option<usize> {
+        let device = self.mtu_search.as_ref()?.device()?;
+        let least = max_packet(device, self.remote) + CHUNK_HEADER_LEN;
+        (self.remote.is_ipv6() && len > self.max_packet() && len < least).then(|| least - len - CHUNK_HEADER_LEN)
+    }
+
+    /// Long packets do not arrive any more (RFC 8899 §4.3).
+    pub(in crate::send) fn on_black_hole(&mut self, config: &Resolved, now: Time) {
+        let lost = self.mtu;
+        let _ = self.black_hole.take();
+        self.set_mtu(config, BASE_MTU);
+        if let Some(search) = &mut self.mtu_search {
+            search.on_black_hole(now, lost, BASE_MTU);
+        }
+    }
+
+    /// The path responds, or not any more: its MTU is searched for, or not.
+    pub(in crate::send) fn search_mtu(&mut self, now: Time) {
+        let (is_active, mtu) = (self.in_use() && self.state == PathState::Active, self.mtu);
+        match &mut self.mtu_search {
+            Some(search) if is_active => search.begin(now, mtu),
+            Some(search) => search.suspend(),
+            None => {}
+        }
+    }
+
+    /// Returns the size of the packet with which the path MTU is probed now.
+    #[inline]
+    pub(in crate::send) fn mtu_probe(&self) -> Option<u16> {
+        self.mtu_search.as_ref()?.due()
+    }
+
+    /// Returns the length of the SCTP packet that probes an MTU of this size.
+    pub(in crate::send) fn probe_packet(&self, size: u16) -> usize {
+        max_packet(size, self.remote)
+    }
+
+    /// The probe of the path MTU has been sent.
+    pub(in crate::send) fn on_mtu_probe_sent(&mut self, now: Time, nonce: u64) {
+        let rto = self.rtt.rto();
+        if let Some(search) = &mut self.mtu_search {
+            search.on_sent(now, nonce, rto);
+        }
+    }
+
+    /// Handles a HEARTBEAT ACK with this nonce. `None`: it does not answer the probe of the path MTU.
+    pub(in crate::send) fn on_mtu_probe_answer(&mut self, now: Time, nonce: u64) -> Option<Found> {
+        let mtu = self.mtu;
+        let search = self.mtu_search.as_mut().filter(|search| search.is_answer(nonce))?;
+        Some(search.on_answer(now, mtu))
+    }
+
+    /// Handles the timer of the search.
+    pub(in crate::send) fn on_mtu_timer(&mut self, now: Time) -> Found {
+        let (mtu, last_data) = (self.mtu, self.last_data);
+        match &mut self.mtu_search {
+            Some(search) => search.on_timer(now, mtu, last_data),
+            None => Found::Nothing,
+        }
     }
 
     /// The peer has another UDP port. What timed out was sent to the old one, and so was what is in flight: it is retransmitted now.
@@ -300,7 +407,7 @@ impl Path {
     /// Returns a window control for probes of the path, in the initial state of the control for data. Lost probes have
     /// no TSN, so an oracle cannot know the causes of their losses.
     pub(crate) fn probe_control(&self, config: &Resolved) -> Controller {
-        let mut control = controller(config, None, self.remote);
+        let mut control = controller(config, None, self.mtu, self.remote);
         if config.parts.discriminator.asks_for_truth() {
             control.set_discriminator(Discriminator::default());
         }
@@ -325,7 +432,8 @@ impl Path {
             part.as_ref().map_or(0, |_| size_of::<T>())
         }
         let returns = self.returns.as_ref().map_or(0, |returns| returns.heap_bytes());
-        of(&self.returns) + returns + of(&self.restraint) + of(&self.recovery) + of(&self.reductions)
+        let search = of(&self.mtu_search);
+        of(&self.returns) + returns + of(&self.restraint) + of(&self.recovery) + of(&self.reductions) + search
     }
 
     /// Resets the path: the peer restarted, or the path's route changed (RFC 9260 §7.2.5).

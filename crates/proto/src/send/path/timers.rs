@@ -103,7 +103,10 @@ impl Path {
     /// Returns when the path's next timer expires.
     #[inline]
     pub(crate) fn next_timeout(&self) -> Time {
-        let next = self.t3.min(self.heartbeat.timer).min(self.release);
+        let mut next = self.t3.min(self.heartbeat.timer).min(self.release);
+        if let Some(search) = &self.mtu_search {
+            next = next.min(search.timer());
+        }
         match &self.recovery {
             None => next,
             Some(recovery) => next.min(recovery.tail_probe),

@@ -1,10 +1,12 @@
 //! The path MTU, and the largest chunk that fits on every path (RFC 9260 §7.3).
 
 use whimbrel_control::Time;
-use whimbrel_wire::COMMON_HEADER_LEN;
+use whimbrel_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, Chunk, HeartbeatInfo};
 
+use crate::context::Context;
+use crate::packet::Packet;
 use crate::send::Sending;
-use crate::send::path::{BASE_MTU, Path};
+use crate::send::path::{BASE_MTU, Found, HeartbeatContent, Path};
 use crate::{PathId, TransportAddr};
 
 impl Sending {
@@ -17,17 +19,32 @@ impl Sending {
 
     /// Lowers the MTU of the paths to this address of the peer. Chunks that were sent before may be longer than a packet on these paths then;
     /// when they are sent again, IP has to fragment the packet (RFC 9260 §6.9).
-    pub(crate) fn limit_mtu(&mut self, remote: TransportAddr, mtu: u16) {
+    pub(crate) fn limit_mtu(&mut self, now: Time, remote: TransportAddr, mtu: u16) {
+        let config = &self.config;
         let paths = self
             .paths
             .iter_mut()
             .filter(|path| path.remote() == remote && !path.is_removed());
         let mut is_lower = false;
         for path in paths {
-            is_lower |= path.limit_mtu(mtu);
+            is_lower |= path.limit_mtu(config, now, mtu);
         }
         if is_lower {
             self.limit_data();
+        }
+    }
+
+    /// The host has not sent a probe to this address: its interface carries packets of `mtu` bytes.
+    pub(crate) fn on_probe_refused(&mut self, now: Time, remote: TransportAddr, mtu: u16) {
+        for path in self.paths.iter_mut().filter(|path| path.remote() == remote) {
+            path.on_probe_refused(now, mtu);
+        }
+    }
+
+    /// Adds padding to a packet that IP has to fragment, where that takes it.
+    pub(crate) fn pad_to_fragment(&self, packet: &mut Packet<'_>) {
+        if let Some(len) = self.paths[packet.path].padding_to_fragment(packet.len) {
+            packet.push(&Chunk::Pad { len });
         }
     }
 
@@ -40,12 +57,68 @@ impl Sending {
             return;
         }
         if path.black_hole.get_or_insert_default().on_timeout() {
-            path.black_hole = None;
-            path.limit_mtu(BASE_MTU);
+            path.on_black_hole(&self.config, now);
             self.limit_data();
         } else if path.heartbeat.pending.is_none() && !path.heartbeat.requested {
             path.heartbeat.asks_about_mtu = true;
             self.probe_soon(now, index);
+        }
+    }
+
+    /// Searches for the MTU of each path that responds (RFC 8899 §5.2).
+    pub(in crate::send) fn search_mtus(&mut self, now: Time) {
+        for path in self.paths.iter_mut() {
+            path.search_mtu(now);
+        }
+    }
+
+    /// Returns the path whose MTU is to be probed now.
+    pub(crate) fn next_mtu_probe(&self) -> Option<PathId> {
+        self.paths.ids().find(|&index| self.paths[index].mtu_probe().is_some())
+    }
+
+    /// Returns the length in bytes of the SCTP packet that probes the MTU of this path.
+    pub(crate) fn mtu_probe_len(&self, index: PathId) -> usize {
+        let path = &self.paths[index];
+        path.probe_packet(path.mtu_probe().unwrap_or(path.mtu()))
+    }
+
+    /// Writes a probe of the path MTU: a HEARTBEAT, and padding that fills the packet (RFC 8899 §6.2.1.2). Its loss is no sign of congestion, and no
+    /// error of the path.
+    pub(crate) fn write_mtu_probe(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) {
+        let nonce = ctx.random.next_u64();
+        let content = HeartbeatContent {
+            nonce,
+            sent_at: ctx.now,
+            path: packet.path,
+        };
+        packet.push(&Chunk::Heartbeat(HeartbeatInfo(&content.to_bytes())));
+        if let Some(len) = packet.room.checked_sub(CHUNK_HEADER_LEN) {
+            packet.push(&Chunk::Pad { len });
+        }
+        self.paths[packet.path].on_mtu_probe_sent(ctx.now, nonce);
+        self.stats.mtu_probes_sent += 1;
+    }
+
+    /// Handles the HEARTBEAT ACK of a probe of the path MTU. Returns false if it is another one.
+    pub(in crate::send) fn on_mtu_probe_answer(&mut self, now: Time, content: &HeartbeatContent) -> bool {
+        let path = self.paths.get_mut(content.path);
+        let Some(found) = path.and_then(|path| path.on_mtu_probe_answer(now, content.nonce)) else {
+            return false;
+        };
+        self.take_mtu(content.path, found);
+        true
+    }
+
+    pub(in crate::send) fn on_mtu_timer(&mut self, now: Time, index: PathId) {
+        let found = self.paths[index].on_mtu_timer(now);
+        self.take_mtu(index, found);
+    }
+
+    fn take_mtu(&mut self, index: PathId, found: Found) {
+        if let Found::Mtu(mtu) = found {
+            self.paths[index].set_mtu(&self.config, mtu);
+            self.limit_data();
         }
     }
 

@@ -100,6 +100,7 @@ impl Sending {
             }
         }
         self.paths[index].set_state(state);
+        self.paths[index].search_mtu(ctx.now);
         ctx.trace
             .emit(TraceKinds::STATES, ctx.now, Some(self.id), || TraceEvent::PathState {
                 path: index,
@@ -256,6 +257,7 @@ impl Sending {
         if self.shares_heartbeat_timer() {
             self.start_shared_heartbeat_timer(ctx, self.choice.primary());
         }
+        self.search_mtus(ctx.now);
     }
 
     /// Requests a heartbeat now (RFC 9260 §11.1.10). Returns false if there is no such path.
@@ -403,6 +405,9 @@ impl Sending {
         }
         let content = HeartbeatContent::from_bytes(info).ok_or(Discard::InvalidChunk)?;
         let index = content.path;
+        if self.on_mtu_probe_answer(ctx.now, &content) {
+            return Ok(self.take_progress());
+        }
         let path = self.paths.get_mut(index).ok_or(Discard::InvalidChunk)?;
         if path.heartbeat.pending != Some(content.nonce) {
             return Err(Discard::Unexpected);

@@ -43,6 +43,7 @@ impl Sending {
         if self.paths[index].tail_probe() <= ctx.now {
             self.on_tail_probe(ctx, index);
         }
+        self.on_mtu_timer(ctx.now, index);
         self.take_progress()
     }
 
