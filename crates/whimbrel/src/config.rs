@@ -131,6 +131,7 @@ impl Default for StackConfig {
                 dynamic_addresses: true,
                 hb_alignment: Self::HB_ALIGNMENT,
                 black_hole_detection: true,
+                max_mtu: Some(u16::MAX),
                 partial_reliability: true,
                 stream_changes: true,
                 ..AssociationConfig::default()

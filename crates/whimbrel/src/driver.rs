@@ -274,6 +274,7 @@ fn send(cx: &mut Context<'_>, shared: &Shared, sockets: &[Arc<dyn Socket>], outg
             bytes,
             segment: group.segment,
             fragment: group.fragment,
+            probes_mtu: group.probes_mtu,
         };
         match socket.poll_send(cx, &datagrams) {
             Poll::Pending => return any,
@@ -282,9 +283,12 @@ fn send(cx: &mut Context<'_>, shared: &Shared, sockets: &[Arc<dyn Socket>], outg
                 // A datagram that cannot be sent is a lost datagram: the protocol's timers see to it.
                 if let Some(trouble) = Trouble::of(&e) {
                     let now = shared.now();
-                    shared
-                        .lock()
-                        .on_trouble(shared, now, group.remote, trouble, Witness::Host);
+                    let witness = if group.probes_mtu {
+                        Witness::Interface
+                    } else {
+                        Witness::Host
+                    };
+                    shared.lock().on_trouble(shared, now, group.remote, trouble, witness);
                 }
             }
         }

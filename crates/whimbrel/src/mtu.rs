@@ -43,6 +43,14 @@ mod linux {
         libc::c_int
     );
     sockopt_impl!(
+        /// The largest packet with a fragment, 0: the path MTU that the system knows (ipv6(7)).
+        FragmentV6,
+        SetOnly,
+        libc::IPPROTO_IPV6,
+        libc::IPV6_MTU,
+        libc::c_int
+    );
+    sockopt_impl!(
         /// The path MTU of a connected socket.
         MtuV4,
         GetOnly,
@@ -58,6 +66,9 @@ mod linux {
         libc::IPV6_MTU,
         libc::c_int
     );
+
+    /// MTU in bytes that every link with IPv6 has (RFC 8200 §5).
+    const LEAST_MTU_V6: libc::c_int = 1280;
 
     /// Returns the MTU in bytes that the system knows for this destination.
     pub(crate) fn of_route(mut local: SocketAddr, remote: SocketAddr) -> Option<u32> {
@@ -83,8 +94,10 @@ mod linux {
             // Where the system does not allow it, the datagram is lost.
             let _ = match local {
                 IpAddr::V4(_) => setsockopt(socket, DiscoverV4, &libc::IP_PMTUDISC_DONT),
+                // Routers do not fragment: each fragment must pass every link.
                 IpAddr::V6(_) => setsockopt(socket, DiscoverV6, &libc::IPV6_PMTUDISC_DONT)
-                    .and_then(|()| setsockopt(socket, DontFragmentV6, &0)),
+                    .and_then(|()| setsockopt(socket, DontFragmentV6, &0))
+                    .and_then(|()| setsockopt(socket, FragmentV6, &LEAST_MTU_V6)),
             };
             Fragmenting { socket, local }
         }
@@ -97,6 +110,7 @@ mod linux {
                     let _ = setsockopt(self.socket, DiscoverV4, &libc::IP_PMTUDISC_PROBE);
                 }
                 IpAddr::V6(_) => {
+                    let _ = setsockopt(self.socket, FragmentV6, &0);
                     let _ = setsockopt(self.socket, DontFragmentV6, &1);
                     let _ = setsockopt(self.socket, DiscoverV6, &libc::IPV6_PMTUDISC_PROBE);
                 }

@@ -22,6 +22,8 @@ pub(crate) struct Group {
     pub(crate) ecn: Ecn,
     /// A packet that IP has to fragment.
     pub(crate) fragment: bool,
+    /// A packet that IP must not fragment: a probe of the path MTU.
+    pub(crate) probes_mtu: bool,
     count: usize,
     /// A shorter packet has ended the group.
     full: bool,
@@ -57,6 +59,7 @@ impl Outgoing {
         if let Some(group) = self.groups.last_mut()
             && !group.full
             && !transmit.fragment
+            && !transmit.probes_mtu
             && group.count < max_segments
             && len <= group.segment
             && end - group.range.start <= GROUP_BYTES
@@ -74,8 +77,9 @@ impl Outgoing {
             remote: transmit.remote,
             ecn: transmit.ecn,
             fragment: transmit.fragment,
+            probes_mtu: transmit.probes_mtu,
             count: 1,
-            full: transmit.fragment,
+            full: transmit.fragment || transmit.probes_mtu,
         });
     }
 
@@ -112,6 +116,7 @@ mod tests {
                 ecn: Ecn::NotEct,
                 wire_len: len,
                 fragment: false,
+                probes_mtu: false,
             };
             outgoing.push(&transmit, max_segments);
         }
@@ -137,9 +142,17 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_to_be_fragmented_is_alone_in_its_group() {
+    fn a_packet_to_be_fragmented_and_a_probe_are_alone_in_their_groups() {
         let mut outgoing = Outgoing::default();
-        for fragment in [false, false, true, true, false] {
+        for (fragment, probes_mtu) in [
+            (false, false),
+            (false, false),
+            (true, false),
+            (true, false),
+            (false, false),
+            (false, true),
+            (false, false),
+        ] {
             outgoing.buffer.extend([0; 100]);
             let transmit = Transmit {
                 association: None,
@@ -149,15 +162,26 @@ mod tests {
                 ecn: Ecn::NotEct,
                 wire_len: 100,
                 fragment,
+                probes_mtu,
             };
             outgoing.push(&transmit, 64);
         }
         let mut groups = Vec::new();
         while let Some((group, bytes)) = outgoing.front() {
-            groups.push((bytes.len(), group.fragment));
+            groups.push((bytes.len(), group.fragment, group.probes_mtu));
             outgoing.pop();
         }
-        assert_eq!(groups, [(200, false), (100, true), (100, true), (100, false)]);
+        assert_eq!(
+            groups,
+            [
+                (200, false, false),
+                (100, true, false),
+                (100, true, false),
+                (100, false, false),
+                (100, false, true),
+                (100, false, false)
+            ]
+        );
     }
 
     #[test]

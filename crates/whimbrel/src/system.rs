@@ -134,7 +134,10 @@ impl Socket for SystemSocket {
             });
             let is_group = transmit.segment_size.is_some();
             if had_error && sent.as_ref().is_err_and(|error| is_too_long(error, is_group)) {
-                return Poll::Ready(Err(self.send_fragmented(&transmit)));
+                if !datagrams.probes_mtu {
+                    self.send_fragmented(&transmit);
+                }
+                return Poll::Ready(Err(self.too_long(&transmit)));
             }
             match sent {
                 // After an error of the socket (EPOLLERR), tokio takes it as writable from then on.
@@ -258,8 +261,8 @@ impl SystemSocket {
         }
     }
 
-    /// Sends datagrams that are longer than the path MTU as fragments. Returns the report about their length.
-    fn send_fragmented(&self, group: &Transmit<'_>) -> io::Error {
+    /// Sends datagrams that are longer than the path MTU as fragments.
+    fn send_fragmented(&self, group: &Transmit<'_>) {
         let _fragmenting = Fragmenting::begin(&self.io, self.local.ip());
         // The system fragments one at a time.
         for contents in group
@@ -276,6 +279,10 @@ impl SystemSocket {
                 self.state.try_send(UdpSockRef::from(&self.io), &single)
             });
         }
+    }
+
+    /// Returns the report that these datagrams are too long.
+    fn too_long(&self, group: &Transmit<'_>) -> io::Error {
         let length = group.segment_size.unwrap_or(group.contents.len()) + self.headers();
         // What the system knows may concern another interface: then it does not explain the refusal.
         let mtu = mtu::of_route(self.local, group.destination).filter(|&mtu| (mtu as usize) < length);

@@ -235,6 +235,9 @@ pub struct Datagrams<'a> {
     pub segment: usize,
     /// The datagram is longer than the path MTU, which has become smaller: IP has to fragment it.
     pub fragment: bool,
+    /// The datagram is longer than the path MTU to find out whether it arrives: neither this host nor a router may fragment it. What the host cannot
+    /// send is [`Trouble::TooLong`].
+    pub probes_mtu: bool,
 }
 
 /// What the network or the host reported about a datagram.

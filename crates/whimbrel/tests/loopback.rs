@@ -65,8 +65,11 @@ async fn messages_keep_their_content_and_order_in_both_directions() {
 
 #[tokio::test]
 async fn messages_may_go_with_the_handshake() {
-    let listener = Listener::bind(on(&["127.0.0.1:0"])).unwrap();
-    let stack = Stack::bind(on(&["127.0.0.1:0"])).unwrap();
+    // Without probes and answers to those.
+    let mut config = on(&["127.0.0.1:0"]);
+    config.association.max_mtu = None;
+    let listener = Listener::bind(config.clone()).unwrap();
+    let stack = Stack::bind(config).unwrap();
     let (addrs, port) = (listener.stack().local_addrs().to_vec(), listener.stack().port());
     let words = || ["one", "two"].map(|word| Message::new(0, word));
     let (a, b) = tokio::join!(stack.connect_and_send(&addrs, port, words()), listener.accept());

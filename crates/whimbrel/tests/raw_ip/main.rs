@@ -180,10 +180,9 @@ fn over_links(transport: Option<Arc<dyn whimbrel::transport::Transport>>, udp_po
             let association = timeout(PATIENCE, stack.connect(&peer, PORT)).await.unwrap().unwrap();
             exchange(&association).await;
             let path = &association.paths()[0];
-            assert_eq!(
-                (path.local, path.remote),
-                (on("fe80::1", path.local.port(), link), peer[0])
-            );
+            // The system has assigned another address to the interface itself.
+            let local = on(&path.local.ip().to_string(), path.local.port(), link);
+            assert_eq!((path.local, path.remote), (local, peer[0]));
             timeout(PATIENCE, association.shutdown()).await.unwrap().unwrap();
         });
         connecting.join().unwrap();
@@ -256,7 +255,7 @@ fn narrow(client_ip: &'static str, server_ip: &'static [&'static str], networks:
     let path = client.run(move || async move {
         let stack = Stack::bind(config(0, &[client_ip])).unwrap();
         let association = connect(&stack, server_ip, PORT).await.unwrap();
-        assert_eq!(association.paths()[0].mtu, 1500);
+        assert_eq!(association.paths()[0].mtu, 1280);
         exchange(&association).await;
         let path = association.paths()[0];
         timeout(PATIENCE, association.shutdown()).await.unwrap().unwrap();
@@ -268,7 +267,7 @@ fn narrow(client_ip: &'static str, server_ip: &'static [&'static str], networks:
 }
 
 #[test]
-fn icmp_lowers_the_path_mtu() {
+fn icmp_limits_the_search_for_the_path_mtu() {
     needs!(namespaces());
     narrow(
         "10.1.0.1",
@@ -279,7 +278,7 @@ fn icmp_lowers_the_path_mtu() {
 }
 
 #[test]
-fn icmpv6_lowers_the_path_mtu() {
+fn icmpv6_limits_the_search_for_the_path_mtu() {
     needs!(namespaces().and_then(|()| whimbrel_testkit::ipv6()));
     narrow(
         "fd01::1",
@@ -287,6 +286,98 @@ fn icmpv6_lowers_the_path_mtu() {
         ["fd01::1/64", "fd01::9/64", "fd02::9/64", "fd02::1/64"],
         "/proc/sys/net/ipv6/conf/all/forwarding",
     );
+}
+
+/// A link behind a router becomes narrow during an association, and the router reports nothing.
+fn becomes_narrow(
+    transport: Option<Arc<dyn whimbrel::transport::Transport>>,
+    ips: [&'static str; 4],
+    forwarding: &str,
+) {
+    let (client, router, server) = (Host::new(), Arc::new(Host::new()), Arc::new(Host::new()));
+    let is_v6 = ips[0].contains(':');
+    let networks = ips.map(|ip| format!("{ip}/{}", if is_v6 { 64 } else { 24 }));
+    client.connect("eth0", &[&networks[0]], &router, "near", &[&networks[1]]);
+    router.connect("far", &[&networks[2]], &server, "eth0", &[&networks[3]]);
+    for (host, interface) in [
+        (&client, "eth0"),
+        (&router, "near"),
+        (&router, "far"),
+        (&server, "eth0"),
+    ] {
+        host.ip(&format!("link set {interface} mtu 9000"));
+    }
+    router.write(forwarding, "1");
+    client.ip(&format!("route add default via {}", ips[1]));
+    server.ip(&format!("route add default via {}", ips[2]));
+    // Nothing that the router itself sends leaves it.
+    router.ip(if is_v6 {
+        "-6 rule add iif lo blackhole"
+    } else {
+        "rule add iif lo blackhole"
+    });
+    let port = if transport.is_some() { 0 } else { 9899 };
+    let at = move |ip: &str| SocketAddr::new(ip.parse().unwrap(), port);
+    let config = move |sctp_port, ip| StackConfig {
+        transport: transport.clone(),
+        local: vec![at(ip)],
+        ..config(sctp_port, &[])
+    };
+    let of_server = config(PORT, ips[3]);
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let serving = server.run(move || async move {
+        let listener = Listener::bind(of_server).unwrap();
+        ready.send(()).unwrap();
+        let association = accept(&listener).await;
+        exchange(&association).await;
+        let _ = timeout(PATIENCE, association.closed()).await;
+    });
+    is_ready.recv().unwrap();
+    let of_client = config(0, ips[0]);
+    let (router, end) = (router.clone(), server.clone());
+    let connecting = client.run(move || async move {
+        let stack = Stack::bind(of_client).unwrap();
+        let association = timeout(PATIENCE, stack.connect(&[at(ips[3])], PORT))
+            .await
+            .unwrap()
+            .unwrap();
+        let becomes = async |least: u16, most: u16| {
+            let path = || association.paths()[0];
+            let wait = async {
+                while !(least..=most).contains(&path().mtu) {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            };
+            timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("{:?}", path()));
+        };
+        becomes(9000, 9000).await;
+        router.ip("link set far mtu 1400");
+        end.ip("link set eth0 mtu 1400");
+        // The first packets are too long, and their chunks cannot be cut again.
+        exchange(&association).await;
+        becomes(1280, 1400).await;
+        timeout(PATIENCE, association.shutdown()).await.unwrap().unwrap();
+    });
+    connecting.join().unwrap();
+    serving.join().unwrap();
+}
+
+#[test]
+fn data_in_flight_over_ipv4_arrives_although_a_silent_router_drops_it() {
+    needs!(namespaces());
+    let ips = ["10.1.0.1", "10.1.0.9", "10.2.0.9", "10.2.0.1"];
+    for transport in [None, Some(Arc::new(RawIp) as _)] {
+        becomes_narrow(transport, ips, "/proc/sys/net/ipv4/ip_forward");
+    }
+}
+
+#[test]
+fn data_in_flight_over_ipv6_arrives_although_a_silent_router_drops_it() {
+    needs!(namespaces().and_then(|()| whimbrel_testkit::ipv6()));
+    let ips = ["fd01::1", "fd01::9", "fd02::9", "fd02::1"];
+    for transport in [None, Some(Arc::new(RawIp) as _)] {
+        becomes_narrow(transport, ips, "/proc/sys/net/ipv6/conf/all/forwarding");
+    }
 }
 
 #[test]

@@ -47,6 +47,7 @@ async fn send(socket: &dyn Socket, remote: &str, ecn: Ecn, bytes: &[u8], fragmen
         bytes,
         segment: bytes.len(),
         fragment,
+        probes_mtu: false,
     };
     std::future::poll_fn(|cx| socket.poll_send(cx, &datagrams)).await
 }
