@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{
     AssocId, Association, AssociationConfig, CloseReason, Ecn, Endpoint, EndpointConfig, Event, Message, PacketMeta,
-    State, StreamChange, TransportAddr,
+    State, StreamChange, Transmit, TransportAddr,
 };
 use whimbrel_wire::{ByteSink, Checksum, ChecksumField, Chunk, ChunkType, PacketView, Tsn, stored_checksum};
 
@@ -98,6 +98,18 @@ pub fn view(bytes: &[u8]) -> PacketView<'_> {
 /// Returns whether a packet has no CRC32c (RFC 9653). `Net` checks that its sender may leave it out.
 pub fn has_zero_checksum(bytes: &[u8]) -> bool {
     stored_checksum(bytes) == Some(0)
+}
+
+/// Only a path that is known to carry longer packets gets them, besides probes.
+fn check_length(sender: &Endpoint, sent: &Transmit) {
+    let paths = sent.association.and_then(|id| sender.association(id));
+    let known = paths.and_then(|all| all.paths().find(|path| Some(path.id) == sent.path));
+    let most = known.map_or(1500, |path| usize::from(path.mtu).max(1500));
+    assert!(
+        sent.wire_len + 20 <= most || sent.probes_mtu || sent.fragment,
+        "a packet of {} bytes",
+        sent.wire_len
+    );
 }
 
 /// RFC 9653 §5.2: an association may leave out the CRC32c if the peer accepts that, and not in packets with one of these chunks.
@@ -287,15 +299,7 @@ impl Net {
                 break;
             };
             assert_eq!(sent.wire_len, bytes.len());
-            // Only a path that is known to carry longer packets gets them, besides probes.
-            let paths = sent.association.and_then(|id| endpoint.association(id));
-            let known = paths.and_then(|all| all.paths().find(|path| Some(path.id) == sent.path));
-            let most = known.map_or(1500, |path| usize::from(path.mtu).max(1500));
-            assert!(
-                bytes.len() + 20 <= most || sent.probes_mtu || sent.fragment,
-                "a packet of {} bytes",
-                bytes.len()
-            );
+            check_length(endpoint, &sent);
             if has_zero_checksum(&bytes) {
                 let sender = sent.association.and_then(|id| endpoint.association(id));
                 check_zero_checksum(sender, &bytes);
