@@ -635,3 +635,25 @@ fn checksums_are_left_out_after_a_collision_and_after_a_restart() {
     assert_eq!(pair.read_by_them.last(), Some(&(6, content(6, 5000))));
     assert_eq!(zero_checksums(&pair, established), [true; 2]);
 }
+
+/// It skips the padding of probes, and returns their HEARTBEATs (RFC 8899 §6.2.1.2).
+#[test]
+fn probes_of_the_path_mtu_are_answered() {
+    for (config, options) in both() {
+        let config = AssociationConfig {
+            max_mtu: Some(9000),
+            ..config
+        };
+        let (mut pair, id) = Pair::established(&config, &options, true);
+        pair.run(Duration::from_secs(1));
+        let association = pair.ours.association(id).expect("established");
+        let mtus: Vec<_> = association.paths().map(|path| path.mtu).collect();
+        assert_eq!((mtus, association.stats().mtu_probes_sent), (vec![9000], 2));
+        for number in 0..20 {
+            pair.send(Message::new(1, content(number, 20_000)));
+        }
+        pair.run(Duration::from_secs(10));
+        assert_eq!(pair.errors, [""; 0]);
+        assert_eq!(pair.read_by_them.len(), 20);
+    }
+}
