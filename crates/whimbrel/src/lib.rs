@@ -44,6 +44,7 @@
 //! | `SCTP_ASSOC_CHANGE`, `SCTP_SHUTDOWN_EVENT` | [`Association::closed`]; for `SCTP_RESTART` [`CloseReason::PeerRestarted`], or with [`StackConfig::continue_after_restart`] [`Association::restarts`] |
 //! | `SCTP_PRIMARY_ADDR`, `SCTP_SET_PEER_PRIMARY_ADDR` | [`Association::set_primary`], [`Association::prefer_local_address`] |
 //! | `SCTP_RTOINFO`, `SCTP_ASSOCINFO`, `SCTP_INITMSG`, `SCTP_PEER_ADDR_PARAMS`, `SCTP_DELAYED_SACK`, `SCTP_MAX_BURST` | [`AssociationConfig`] |
+//! | `SPP_PMTUD_ENABLE`, `spp_pathmtu`, `SCTP_MAXSEG` | [`AssociationConfig::max_mtu`] (on by default: RFC 8899), [`PathInfo::mtu`], [`AssociationConfig::mtu`] |
 //! | `SCTP_INTERLEAVING_SUPPORTED`, `SCTP_STREAM_SCHEDULER`, `SCTP_STREAM_SCHEDULER_VALUE` | [`AssociationConfig::interleaving`], [`AssociationConfig::scheduler`], [`Association::set_stream_value`] |
 //! | `SCTP_PR_SUPPORTED`; `SCTP_PR_SCTP_TTL`, `SCTP_PR_SCTP_RTX`, `SCTP_PR_SCTP_PRIO` | [`AssociationConfig::partial_reliability`]; [`Message::reliability`] |
 //! | `SCTP_RESET_STREAMS`, `SCTP_ADD_STREAMS`; `SCTP_STREAM_RESET_EVENT`, `SCTP_STREAM_CHANGE_EVENT`; `SCTP_ENABLE_STREAM_RESET` | [`Association::change_streams`]; [`Association::next_stream_change`]; [`AssociationConfig::stream_changes`] |

@@ -422,6 +422,8 @@ mod tests {
     fn a_path_that_does_not_respond_is_not_probed() {
         let mut path = Model::new(1500, 1500);
         path.search.on_sent(path.now, 1, Span::from_millis(200));
+        // §5.1.1
+        assert_eq!(path.search.timer(), path.now + Span::from_secs(1));
         path.search.suspend();
         assert_eq!((path.search.timer(), path.search.due()), (NEVER, None));
         assert!(!path.search.is_answer(1));
