@@ -283,12 +283,11 @@ fn send(cx: &mut Context<'_>, shared: &Shared, sockets: &[Arc<dyn Socket>], outg
                 // A datagram that cannot be sent is a lost datagram: the protocol's timers see to it.
                 if let Some(trouble) = Trouble::of(&e) {
                     let now = shared.now();
-                    let witness = if group.probes_mtu {
-                        Witness::Interface
-                    } else {
-                        Witness::Host
-                    };
-                    shared.lock().on_trouble(shared, now, group.remote, trouble, witness);
+                    let mut state = shared.lock();
+                    match (group.path.filter(|_| group.probes_mtu), trouble) {
+                        (Some(path), Trouble::TooLong(mtu)) => state.on_probe_refused(now, path, mtu),
+                        _ => state.on_trouble(shared, now, group.remote, trouble, Witness::Host),
+                    }
                 }
             }
         }

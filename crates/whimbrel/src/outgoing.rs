@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::ops::Range;
 
-use whimbrel_proto::{Ecn, Transmit};
+use whimbrel_proto::{AssocId, Ecn, PathId, Transmit};
 
 /// Bytes after which no more packets are gathered before those there are sent.
 const BATCH_BYTES: usize = 256 * 1024;
@@ -24,6 +24,8 @@ pub(crate) struct Group {
     pub(crate) fragment: bool,
     /// A packet that IP must not fragment: a probe of the path MTU.
     pub(crate) probes_mtu: bool,
+    /// The path of the first packet.
+    pub(crate) path: Option<(AssocId, PathId)>,
     count: usize,
     /// A shorter packet has ended the group.
     full: bool,
@@ -78,6 +80,7 @@ impl Outgoing {
             ecn: transmit.ecn,
             fragment: transmit.fragment,
             probes_mtu: transmit.probes_mtu,
+            path: transmit.association.zip(transmit.path),
             count: 1,
             full: transmit.fragment || transmit.probes_mtu,
         });

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use whimbrel_control::Time;
-use whimbrel_proto::Association;
+use whimbrel_proto::{AssocId, Association, PathId};
 
 use crate::shared::{Progress, Shared, State};
 use crate::transport::Trouble;
@@ -19,13 +19,21 @@ const USUAL_MTU: u32 = 1500;
 pub(crate) enum Witness {
     /// This host, which has not sent it.
     Host,
-    /// The same, of a probe of the path MTU: that is to be expected of a long one.
-    Interface,
     /// The network, with the Verification Tag of the datagram if it quotes it. Anyone could forge it without the tag.
     Network(Option<u32>),
 }
 
 impl State {
+    /// Takes in that this host has not sent a probe of the path MTU: its interface carries packets of `mtu` bytes, or the system believes that the
+    /// path does, because of a report that may be forged. What is less than usual is not believed.
+    pub(crate) fn on_probe_refused(&mut self, now: Time, (id, path): (AssocId, PathId), mtu: u32) {
+        if mtu >= USUAL_MTU {
+            let mtu = u16::try_from(mtu).unwrap_or(u16::MAX);
+            self.endpoint.on_probe_refused(now, id, path, mtu);
+            self.wake_driver();
+        }
+    }
+
     /// Takes in a report about datagrams to `remote`: ends associations that are only being set up and have no address left. An
     /// established association outlives such reports, which anyone could forge: its own timers decide, and who reads path events learns of
     /// them. A report that a datagram is too long lowers the path MTU if it is proven.
@@ -52,10 +60,8 @@ impl State {
             }
             if let Trouble::TooLong(mtu) = trouble {
                 let tag = association.map(Association::peer_tag);
-                match (witness, proven_mtu(witness, mtu, tag)) {
-                    (_, None) => {}
-                    (Witness::Interface, Some(mtu)) => self.endpoint.on_probe_refused(now, *id, remote, mtu),
-                    (_, Some(mtu)) => self.endpoint.limit_mtu(now, *id, remote, mtu),
+                if let Some(mtu) = proven_mtu(witness, mtu, tag) {
+                    self.endpoint.limit_mtu(now, *id, remote, mtu);
                 }
                 continue;
             }
@@ -90,9 +96,7 @@ fn proven_mtu(witness: Witness, reported: u32, tag: Option<u32>) -> Option<u16> 
     let mtu = match (witness, reported) {
         // Before INIT ACK the tag is 0, which anyone knows.
         (Witness::Network(quoted), _) if quoted.is_none_or(|tag| tag == 0) || quoted != tag => return None,
-        (Witness::Interface, reported) if reported < USUAL_MTU => return None,
         (_, 0) => COMMON_MTU,
-        (Witness::Interface, reported) => reported,
         (Witness::Network(_), reported) => reported,
         // The system knows it from its interfaces, or from a report that may be forged.
         (Witness::Host, reported) => reported.max(COMMON_MTU),

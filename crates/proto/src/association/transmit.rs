@@ -119,7 +119,7 @@ impl Association {
     /// Sends a probe of a path or of its MTU if one is due. Otherwise there is nothing to send.
     fn send_probe_or_wait(&mut self, ctx: &mut Context<'_>, sink: &mut dyn PacketSink) -> Option<Sent> {
         let may_send = self.state.may_send_data();
-        if let Some(path) = self.sending.next_mtu_probe().filter(|_| may_send) {
+        if let Some(path) = self.sending.next_mtu_probe(ctx.now).filter(|_| may_send) {
             return Some(self.send_mtu_probe(ctx, sink, path));
         }
         if let Some(path) = self.sending.next_probe().filter(|_| may_send) {
@@ -155,7 +155,11 @@ impl Association {
             destination_port,
             verification_tag: self.ends.peer_tag,
         });
-        let mut packet = Packet::new(sink, path, self.sending.mtu_probe_len(path) - COMMON_HEADER_LEN);
+        let mut packet = Packet::new(
+            sink,
+            path,
+            self.sending.mtu_probe_len(ctx.now, path) - COMMON_HEADER_LEN,
+        );
         let auth = self.agreed.auth.as_ref().filter(|auth| auth.every_packet);
         if let Some(auth) = auth {
             packet.sign(&auth.signer);

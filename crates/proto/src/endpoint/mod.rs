@@ -634,13 +634,13 @@ impl Endpoint {
         }
     }
 
-    /// Takes in that the host has not sent a probe of the path MTU to this address of a peer ([`Transmit::probes_mtu`]): its interface carries
-    /// packets of at most `mtu` bytes.
-    pub fn on_probe_refused(&mut self, now: Time, id: AssocId, remote: TransportAddr, mtu: u16) {
+    /// Takes in that the host has not sent a probe of the path MTU on this path ([`Transmit::probes_mtu`]): its interface carries packets of at
+    /// most `mtu` bytes.
+    pub fn on_probe_refused(&mut self, now: Time, id: AssocId, path: PathId, mtu: u16) {
         if let Some(index) = self.table.index(id)
             && let Some(association) = self.table.at_mut(index)
         {
-            association.sending_mut().on_probe_refused(now, remote, mtu);
+            association.sending_mut().on_probe_refused(now, path, mtu);
             self.after_change(index);
         }
     }

@@ -114,7 +114,7 @@ fn section_7_3_the_usual_mtu_is_known_after_one_round_trip_and_a_long_one_after_
 fn lost_probes_are_neither_congestion_nor_errors() {
     let (mut net, a) = established(&[1280], &searching());
     let before = path(&net, a, 0);
-    for _ in 0..30 {
+    for _ in 0..60 {
         net.run_for(Span::from_secs(1));
         assert_eq!(path(&net, a, 0).errors, 0);
     }
@@ -161,7 +161,8 @@ fn a_report_shortens_the_search() {
     net.a.limit_mtu(net.now, a, remote, 1300);
     net.drain(Host::A);
     assert_eq!(path(&net, a, 0).mtu, 1280);
-    net.run_for(Span::from_millis(200));
+    // Reports cause a probe each second at most.
+    net.run_for(Span::from_millis(1200));
     assert_eq!(path(&net, a, 0).mtu, 1300);
     // Reports about more than was sent.
     for mtu in [1300, 1400, 9000] {
@@ -387,7 +388,7 @@ fn by_ipv6_a_packet_to_be_fragmented_is_longer_than_the_interface_allows() {
     let a = net.a.connect(now, config.clone(), 5000, &[other]).unwrap();
     net.drain(Host::A);
     net.run_for(Span::from_secs(1));
-    net.a.on_probe_refused(net.now, a, other, 1500);
+    net.a.on_probe_refused(net.now, a, whimbrel_proto::PathId(0), 1500);
     net.drain(Host::A);
     net.run_for(Span::from_secs(1));
     assert_eq!(path(&net, a, 0).mtu, 1500);
@@ -404,4 +405,81 @@ fn by_ipv6_a_packet_to_be_fragmented_is_longer_than_the_interface_allows() {
     });
     let lens: Vec<_> = padded.map(|sent| sent.bytes.len() + 48).collect();
     assert!(!lens.is_empty() && lens.iter().all(|&len| len == 1504), "{lens:?}");
+}
+
+/// The round-trip time of a path without data is not known: late answers count.
+#[test]
+fn a_path_with_a_long_round_trip_time_has_its_mtu_too() {
+    for ms in [600, 1100, 2000] {
+        let mut net = Net::with_config(2, &searching(), 1);
+        net.delay = Span::from_millis(ms);
+        net.capture = true;
+        narrow(&mut net, &[1500, 1500]);
+        let a = net.connect(&searching(), 2);
+        net.run_for(Span::from_secs(120));
+        assert_eq!(mtus(&net, a), [1500, 1500], "{ms} ms");
+    }
+}
+
+/// An address that never answers, or not any more, has no MTU that limits the others.
+#[test]
+fn a_path_that_does_not_respond_does_not_limit_chunks() {
+    let mut net = Net::with_config(2, &searching(), 1);
+    net.capture = true;
+    net.filter = Box::new(|packet| match is_on(packet, 1) || packet.bytes.len() + IP > 1500 {
+        true => Fate::Drop,
+        false => Fate::Deliver,
+    });
+    let a = net.connect(&searching(), 2);
+    net.run_for(Span::from_secs(1000));
+    for _ in 0..10 {
+        net.send(Host::A, a, Message::zeros(0, 1400));
+        net.run_for(Span::from_secs(1));
+    }
+    let chunks = with_data(&net).flat_map(|sent| sent.data()).count();
+    assert_eq!((chunks, net.contents(Host::B).len()), (10, 10));
+    // No report makes it probe such an address.
+    let before = probes(&net).len();
+    for mtu in [1400, 1300] {
+        net.a.limit_mtu(net.now, a, addrs(Host::B, 2)[1], mtu);
+        net.drain(Host::A);
+        net.run_for(Span::from_secs(5));
+    }
+    assert_eq!(probes(&net).len(), before);
+}
+
+/// A path without data is searched again too: chunks have to fit into its packets.
+#[test]
+fn a_standby_path_is_tried_again_after_ten_minutes() {
+    let (mut net, a) = established(&[1500, 1000], &searching());
+    for _ in 0..60 {
+        net.send(Host::A, a, Message::zeros(0, 100));
+        net.run_for(Span::from_secs(1));
+    }
+    assert_eq!(path(&net, a, 1).mtu, 576);
+    narrow(&mut net, &[1500, 1500]);
+    for _ in 0..700 {
+        net.send(Host::A, a, Message::zeros(0, 100));
+        net.run_for(Span::from_secs(1));
+    }
+    assert_eq!(mtus(&net, a), [1500, 1500]);
+}
+
+#[test]
+fn a_path_that_does_not_carry_the_base_any_more_gets_a_smaller_mtu() {
+    for (most, before) in [(65535, 1300), (1280, 1000)] {
+        let config = AssociationConfig {
+            max_mtu: Some(most),
+            ..searching()
+        };
+        let (mut net, a) = established(&[before], &config);
+        net.run_for(Span::from_secs(60));
+        narrow(&mut net, &[1000]);
+        for _ in 0..10 {
+            net.send(Host::A, a, Message::zeros(0, 3000));
+        }
+        net.run_for(Span::from_secs(120));
+        assert_eq!(net.contents(Host::B).len(), 10, "{most}");
+        assert!(path(&net, a, 0).mtu <= 1000);
+    }
 }

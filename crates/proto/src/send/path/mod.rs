@@ -231,6 +231,9 @@ impl Path {
         self.one_packet_only = false;
         self.recovery = None;
         self.heartbeat = HeartbeatState::default();
+        if let Some(search) = &mut self.mtu_search {
+            search.suspend();
+        }
     }
 
     /// The association has ended.
@@ -252,6 +255,11 @@ impl Path {
     pub(crate) fn on_delivered(&mut self, bytes: u64) {
         self.black_hole = None;
         self.delivered += bytes;
+    }
+
+    /// Returns when data was last sent on the path.
+    pub(in crate::send) fn last_data(&self) -> Time {
+        self.last_data
     }
 
     /// Data was sent on the path.
@@ -345,10 +353,26 @@ impl Path {
     pub(in crate::send) fn on_black_hole(&mut self, config: &Resolved, now: Time) {
         let lost = self.mtu;
         let _ = self.black_hole.take();
-        self.set_mtu(config, BASE_MTU);
+        let mtu = self.fallback_mtu();
+        self.set_mtu(config, mtu);
         if let Some(search) = &mut self.mtu_search {
-            search.on_black_hole(now, lost, BASE_MTU);
+            search.on_black_hole(now, lost, mtu);
         }
+    }
+
+    /// Returns the path MTU in bytes after long packets have been lost. A search finds out what passes beyond the least one.
+    pub(in crate::send) fn fallback_mtu(&self) -> u16 {
+        match &self.mtu_search {
+            Some(_) if self.mtu <= BASE_MTU => least_mtu(self.remote),
+            _ => BASE_MTU,
+        }
+    }
+
+    /// Returns whether chunks have to fit into packets on this path: not if its MTU is not known, because it has never responded or does not
+    /// any more. A chunk that is sent there all the same is fragmented.
+    pub(in crate::send) fn limits_chunks(&self) -> bool {
+        let is_up = matches!(self.state, PathState::Active | PathState::PotentiallyFailed);
+        !self.removed && (is_up || self.mtu_search.is_none())
     }
 
     /// The path responds, or not any more: its MTU is searched for, or not.
@@ -363,8 +387,8 @@ impl Path {
 
     /// Returns the size of the packet with which the path MTU is probed now.
     #[inline]
-    pub(in crate::send) fn mtu_probe(&self) -> Option<u16> {
-        self.mtu_search.as_ref()?.due()
+    pub(in crate::send) fn mtu_probe(&self, now: Time) -> Option<u16> {
+        self.mtu_search.as_ref()?.due(now)
     }
 
     /// Returns the length of the SCTP packet that probes an MTU of this size.
@@ -372,11 +396,22 @@ impl Path {
         max_packet(size, self.remote)
     }
 
-    /// The probe of the path MTU has been sent.
-    pub(in crate::send) fn on_mtu_probe_sent(&mut self, now: Time, nonce: u64) {
+    /// A probe of the path MTU is sent. Returns the nonce of its HEARTBEAT; `random`: a new one.
+    pub(in crate::send) fn send_mtu_probe(&mut self, now: Time, random: u64) -> u64 {
         let rto = self.rtt.rto();
+        let Some(search) = &mut self.mtu_search else {
+            return random;
+        };
+        let nonce = search.nonce(random);
+        search.on_sent(now, rto);
+        nonce
+    }
+
+    /// A short packet has arrived on the path.
+    pub(in crate::send) fn on_life(&mut self, now: Time) {
+        let mtu = self.mtu;
         if let Some(search) = &mut self.mtu_search {
-            search.on_sent(now, nonce, rto);
+            search.on_life(now, mtu);
         }
     }
 
@@ -387,9 +422,9 @@ impl Path {
         Some(search.on_answer(now, mtu))
     }
 
-    /// Handles the timer of the search.
-    pub(in crate::send) fn on_mtu_timer(&mut self, now: Time) -> Found {
-        let (mtu, last_data) = (self.mtu, self.last_data);
+    /// Handles the timer of the search. `last_data`: when data was last sent on any path, as its chunks fit into packets on all of them.
+    pub(in crate::send) fn on_mtu_timer(&mut self, now: Time, last_data: Time) -> Found {
+        let mtu = self.mtu;
         match &mut self.mtu_search {
             Some(search) => search.on_timer(now, mtu, last_data),
             None => Found::Nothing,

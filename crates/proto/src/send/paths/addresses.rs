@@ -94,6 +94,7 @@ impl Sending {
             path.heartbeat.request(ctx.now);
         }
         let index = self.place_path(path)?;
+        self.paths[index].search_mtu(ctx.now);
         self.trace_path(ctx, index);
         Some((index, self.take_progress()))
     }

@@ -34,10 +34,10 @@ impl Sending {
         }
     }
 
-    /// The host has not sent a probe to this address: its interface carries packets of `mtu` bytes.
-    pub(crate) fn on_probe_refused(&mut self, now: Time, remote: TransportAddr, mtu: u16) {
-        for path in self.paths.iter_mut().filter(|path| path.remote() == remote) {
-            path.on_probe_refused(now, mtu);
+    /// The host has not sent a probe on this path: its interface carries packets of `mtu` bytes.
+    pub(crate) fn on_probe_refused(&mut self, now: Time, index: PathId, mtu: u16) {
+        if let Some(path) = self.paths.get_mut(index) {
+            path.on_probe_refused(now, mtu.max(BASE_MTU));
         }
     }
 
@@ -52,8 +52,9 @@ impl Sending {
     /// short, show whether the path carries packets.
     pub(in crate::send) fn watch_mtu(&mut self, now: Time, index: PathId, lost: u64) {
         let path = &mut self.paths[index];
-        let fit_in_short_packet = lost <= u64::from(BASE_MTU) - (path.mtu() as usize - path.max_packet()) as u64;
-        if !self.config.black_hole_detection || path.mtu() <= BASE_MTU || fit_in_short_packet {
+        let fallback = path.fallback_mtu();
+        let fit_in_short_packet = lost <= u64::from(fallback) - (path.mtu() as usize - path.max_packet()) as u64;
+        if !self.config.black_hole_detection || path.mtu() <= fallback || fit_in_short_packet {
             return;
         }
         if path.black_hole.get_or_insert_default().on_timeout() {
@@ -73,20 +74,23 @@ impl Sending {
     }
 
     /// Returns the path whose MTU is to be probed now.
-    pub(crate) fn next_mtu_probe(&self) -> Option<PathId> {
-        self.paths.ids().find(|&index| self.paths[index].mtu_probe().is_some())
+    pub(crate) fn next_mtu_probe(&self, now: Time) -> Option<PathId> {
+        self.paths
+            .ids()
+            .find(|&index| self.paths[index].mtu_probe(now).is_some())
     }
 
     /// Returns the length in bytes of the SCTP packet that probes the MTU of this path.
-    pub(crate) fn mtu_probe_len(&self, index: PathId) -> usize {
+    pub(crate) fn mtu_probe_len(&self, now: Time, index: PathId) -> usize {
         let path = &self.paths[index];
-        path.probe_packet(path.mtu_probe().unwrap_or(path.mtu()))
+        path.probe_packet(path.mtu_probe(now).unwrap_or(path.mtu()))
     }
 
     /// Writes a probe of the path MTU: a HEARTBEAT, and padding that fills the packet (RFC 8899 §6.2.1.2). Its loss is no sign of congestion, and no
     /// error of the path.
     pub(crate) fn write_mtu_probe(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) {
-        let nonce = ctx.random.next_u64();
+        let random = ctx.random.next_u64();
+        let nonce = self.paths[packet.path].send_mtu_probe(ctx.now, random);
         let content = HeartbeatContent {
             nonce,
             sent_at: ctx.now,
@@ -96,7 +100,6 @@ impl Sending {
         if let Some(len) = packet.room.checked_sub(CHUNK_HEADER_LEN) {
             packet.push(&Chunk::Pad { len });
         }
-        self.paths[packet.path].on_mtu_probe_sent(ctx.now, nonce);
         self.stats.mtu_probes_sent += 1;
     }
 
@@ -106,19 +109,24 @@ impl Sending {
         let Some(found) = path.and_then(|path| path.on_mtu_probe_answer(now, content.nonce)) else {
             return false;
         };
-        self.take_mtu(content.path, found);
+        self.take_mtu(now, content.path, found);
         true
     }
 
     pub(in crate::send) fn on_mtu_timer(&mut self, now: Time, index: PathId) {
-        let found = self.paths[index].on_mtu_timer(now);
-        self.take_mtu(index, found);
+        let last_data = self.paths.iter().map(Path::last_data).max();
+        let found = self.paths[index].on_mtu_timer(now, last_data.unwrap_or(now));
+        self.take_mtu(now, index, found);
     }
 
-    fn take_mtu(&mut self, index: PathId, found: Found) {
-        if let Found::Mtu(mtu) = found {
-            self.paths[index].set_mtu(&self.config, mtu);
-            self.limit_data();
+    fn take_mtu(&mut self, now: Time, index: PathId, found: Found) {
+        match found {
+            Found::Nothing => {}
+            Found::Mtu(mtu) => {
+                self.paths[index].set_mtu(&self.config, mtu);
+                self.limit_data();
+            }
+            Found::Doubt => self.probe_soon(now, index),
         }
     }
 
@@ -136,7 +144,7 @@ impl Sending {
 /// `before`: bytes of a packet between the common header and the user data.
 // [9260:7.3-3, 7.3-4, 6-9]
 fn max_data(paths: &[Path], before: usize) -> u16 {
-    let live = paths.iter().filter(|path| !path.is_removed());
+    let live = paths.iter().filter(|path| path.limits_chunks());
     let smallest = live.map(Path::max_packet).min();
     let smallest = smallest.or(paths.first().map(Path::max_packet)).unwrap_or(0);
     smallest.saturating_sub(COMMON_HEADER_LEN + before) as u16

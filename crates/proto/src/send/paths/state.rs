@@ -101,6 +101,7 @@ impl Sending {
         }
         self.paths[index].set_state(state);
         self.paths[index].search_mtu(ctx.now);
+        self.limit_data();
         ctx.trace
             .emit(TraceKinds::STATES, ctx.now, Some(self.id), || TraceEvent::PathState {
                 path: index,
@@ -414,6 +415,7 @@ impl Sending {
         }
         path.heartbeat.pending = None;
         path.heartbeat.asks_about_mtu = false;
+        path.on_life(ctx.now);
         if let Some(suspicion) = &mut path.black_hole {
             suspicion.on_heartbeat_acked();
         }
