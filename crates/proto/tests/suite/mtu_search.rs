@@ -483,3 +483,26 @@ fn a_path_that_does_not_carry_the_base_any_more_gets_a_smaller_mtu() {
         assert!(path(&net, a, 0).mtu <= 1000);
     }
 }
+
+/// Nothing is probed during a shutdown, and a probe that waits for that has no timer in the past.
+#[test]
+fn a_probe_that_cannot_be_sent_causes_no_wakeups() {
+    let (mut net, a) = established(&[9000], &searching());
+    net.filter = Box::new(|_| Fate::Drop);
+    let now = net.now;
+    net.a.shutdown(now, a);
+    net.drain(Host::A);
+    assert_eq!(net.state(Host::A, a), State::ShutdownSent);
+    let before = probes(&net).len();
+    for mtu in [1490, 1480] {
+        net.a.limit_mtu(net.now, a, addrs(Host::B, 1)[0], mtu);
+        net.drain(Host::A);
+        let end = net.now + Span::from_secs(5);
+        let mut steps = 0;
+        while net.step(end) {
+            steps += 1;
+            assert!(steps < 100, "it wakes up again and again");
+        }
+    }
+    assert_eq!(probes(&net).len(), before);
+}

@@ -180,6 +180,10 @@ impl MtuSearch {
     /// A timer has expired, if it is due. `mtu`: the present path MTU. After a RAISE without data, which was
     /// sent last at `last_data`, longer packets would be of no use.
     pub(super) fn on_timer(&mut self, now: Time, mtu: u16, last_data: Time) -> Found {
+        if self.report_after <= now {
+            // It may be long until a probe can be sent: it needs no timer for that.
+            self.report_after = Time::ZERO;
+        }
         if self.timer > now {
             return Found::Nothing;
         }
