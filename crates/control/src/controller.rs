@@ -145,6 +145,11 @@ impl Controller {
         Rate::of(self.cwnd.saturating_mul(gain) / 5, srtt)
     }
 
+    /// Returns the packets that [`Controller::even_rate`] permits at once after a pause.
+    pub fn even_burst(&self) -> u32 {
+        self.window.even_burst()
+    }
+
     /// Handles an acknowledgement that newly acknowledged data of this path.
     #[inline]
     pub fn on_ack(&mut self, ack: &AckSample, limits: CouplingLimits) {

@@ -34,12 +34,13 @@ impl Pacer {
 
     /// Records that a packet of `bytes` bytes was sent and is spaced at `rate`. A host whose timer has a `granularity`
     /// sends bursts of that duration: after the packets of the elapsed time have been sent, the next ones wait until a
-    /// burst is due. 0 s spaces single packets.
+    /// burst is due. 0 s spaces single packets, except for
+    /// bursts of up to `burst` packets and one after a delay. A coarse timer permits bursts of at least ten.
     #[inline]
-    pub fn on_sent(&mut self, now: Time, bytes: u64, rate: Rate, granularity: Span) {
+    pub fn on_sent(&mut self, now: Time, bytes: u64, rate: Rate, granularity: Span, burst: u32) {
         let duration = rate.time_for(bytes);
         let credit = if granularity.is_zero() {
-            CREDIT
+            CREDIT.max(duration * u64::from(burst))
         } else {
             CREDIT.max(granularity * LATE).max(duration * LATE_PACKETS)
         };
@@ -67,7 +68,7 @@ mod tests {
         let mut now = start;
         while sent.len() < 6 {
             if pacer.may_send(now) {
-                pacer.on_sent(now, 1500, rate, Span::ZERO);
+                pacer.on_sent(now, 1500, rate, Span::ZERO, 0);
                 sent.push(now.since(start).as_nanos() / 1000);
             } else {
                 now = pacer.next();
@@ -85,7 +86,7 @@ mod tests {
         while now.since(start) < Span::from_millis(100) {
             let mut burst = 0;
             while pacer.may_send(now) {
-                pacer.on_sent(now, 1500, rate, granularity);
+                pacer.on_sent(now, 1500, rate, granularity, 0);
                 burst += 1;
             }
             (packets, bursts, largest) = (packets + burst, bursts + 1, largest.max(burst));
@@ -108,7 +109,7 @@ mod tests {
         while now.since(start) < Span::from_secs(2) {
             let mut burst = 0;
             while pacer.may_send(now) {
-                pacer.on_sent(now, 1500, rate, granularity);
+                pacer.on_sent(now, 1500, rate, granularity, 0);
                 burst += 1;
             }
             assert!(burst <= 11, "{burst}");
@@ -121,5 +122,27 @@ mod tests {
             (ideal * 99 / 100..ideal + 12).contains(&packets),
             "{packets} of {ideal}"
         );
+    }
+
+    #[test]
+    fn a_pause_may_earn_a_burst() {
+        // 1500 bytes at 1.2 Mbit/s take 10 ms.
+        let rate = Rate::from_bps(1_200_000);
+        let mut now = Time::from_nanos(1_000_000_000);
+        for (burst, after_pause, later) in [(0, 1, 1), (10, 11, 3)] {
+            let mut pacer = Pacer::default();
+            let mut send = |now: Time| {
+                let mut sent = 0;
+                while pacer.may_send(now) {
+                    pacer.on_sent(now, 1500, rate, Span::ZERO, burst);
+                    sent += 1;
+                }
+                sent
+            };
+            send(now);
+            now += Span::from_secs(1);
+            assert_eq!(send(now), after_pause, "{burst}");
+            assert_eq!(send(now + Span::from_millis(35)), later, "{burst}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::Span;
-use crate::discriminator::{DiscriminatorSpec, JitterParameters, VenoParameters};
+use crate::discriminator::{DiscriminatorSpec, HazardParameters, JitterParameters, VenoParameters};
 use crate::multipath::coupling::CouplingSpec;
 use crate::multipath::distribution::DistributionSpec;
 use crate::multipath::policy::PathPolicySpec;
@@ -258,6 +258,16 @@ static SCHEMES: &[Entry] = &[
         },
     },
     Entry {
+        name: "abba",
+        summary: "ABBA: CUBIC with faster growth while the round-trip time is lower than the window would make it.",
+        source: "draft-kazuho-ccwg-abba",
+        parts: || SchemeParts {
+            window: WindowSpec::Abba(Default::default()),
+            recovery: modern(),
+            ..SchemeParts::default()
+        },
+    },
+    Entry {
         name: "bbr",
         summary: "BBR version 3: a model of the path with bounds set by loss, paced.",
         source: "draft-ietf-ccwg-bbr",
@@ -298,6 +308,18 @@ static SCHEMES: &[Entry] = &[
             discriminator: DiscriminatorSpec::Hazard(Default::default()),
             window: WindowSpec::Cubic(Default::default()),
             recovery: modern(),
+            ..SchemeParts::default()
+        },
+    },
+    Entry {
+        name: "drain",
+        summary: "whimbrel with a short queue of its own: the window probes which flow fills the queue; paced.",
+        source: "Whimbrel",
+        parts: || SchemeParts {
+            discriminator: hazard_without_aftermath(),
+            window: WindowSpec::Drain(Default::default()),
+            recovery: modern(),
+            pacing: true,
             ..SchemeParts::default()
         },
     },
@@ -438,6 +460,14 @@ static SCHEMES: &[Entry] = &[
         },
     },
 ];
+
+/// One overflow drops many packets, and only the first one gets a verdict: the others do not count.
+fn hazard_without_aftermath() -> DiscriminatorSpec {
+    DiscriminatorSpec::Hazard(HazardParameters {
+        aftermath: false,
+        ..HazardParameters::default()
+    })
+}
 
 /// Veno's discriminator for windows too small for three queued packets of each flow: a long queue is congestion,
 /// whichever flow fills it.

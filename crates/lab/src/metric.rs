@@ -3,7 +3,7 @@
 use std::slice;
 
 use whimbrel_control::{Cause, Span, Time};
-use whimbrel_sim::config::{FlowKind, SimConfig};
+use whimbrel_sim::config::{FlowConfig, FlowKind, SimConfig};
 use whimbrel_sim::{DelaySummary, FlowResult, Histogram, LinkResult, RadioResult, RunResult};
 use whimbrel_sim::{DropCause, DropCounts, VerdictCounts};
 
@@ -53,6 +53,10 @@ metrics! {
     DelayP50 false "delay_p50_ms" "delay p50, ms" "time from a message's creation to its delivery, median";
     DelayP95 false "delay_p95_ms" "delay p95, ms" "time from a message's creation to its delivery, 95 % quantile";
     DelayP99 false "delay_p99_ms" "delay p99, ms" "time from a message's creation to its delivery, 99 % quantile";
+    InTime false "in_time" "in time"
+        "fraction of the messages delivered before their deadlines, 0 to 1, of those whose creation and deadline are in the window; for flows with a deadline or a lifetime";
+    GivenUp false "messages_given_up" "given up"
+        "messages that the sender gave up, by their lifetime, number of retransmissions or priority, or as the association failed";
     PacketDelay false "packet_delay_ms" "packet delay, ms"
         "mean delay from host to host of the packets of a flow's sender, including packets with retransmissions";
     DeliveryRatio false "packet_delivery_ratio" "packet delivery ratio"
@@ -158,6 +162,7 @@ impl Id {
         matches!(
             self,
             Id::Switches
+                | Id::GivenUp
                 | Id::Marks
                 | Id::Ecne
                 | Id::Cwr
@@ -365,6 +370,10 @@ impl Values {
         values.set_delay(&flow.delay);
         let silence = flow.longest_silence.map_or(f64::NAN, |span| span.as_secs_f64() * 1e3);
         values.set(Id::Silence, silence);
+        values.set_messages(slice::from_ref(flow));
+        if flow.is_class {
+            return values;
+        }
         values.set(Id::FirstSwitch, seconds(flow.first_switch));
         values.set_senders(slice::from_ref(flow));
         if flow.kind != FlowKind::Udp {
@@ -393,6 +402,7 @@ impl Values {
         let mut delays = Histogram::default();
         flows.iter().for_each(|flow| delays.merge(&flow.delays));
         values.set_delay(&delays.summary());
+        values.set_messages(flows);
         let silences = flows.iter().filter_map(|flow| flow.longest_silence);
         let silence = silences.max().map_or(f64::NAN, |span| span.as_secs_f64() * 1e3);
         values.set(Id::Silence, silence);
@@ -420,17 +430,32 @@ impl Values {
             let sent = sum(flows, |flow| (flow.sender_wire_bytes + flow.receiver_wire_bytes) as f64);
             values.set(Id::TrRatio, sent / delivered);
         }
-        let shares: Vec<_> = flows
-            .iter()
-            .zip(&config.flow)
-            .filter(|(flow, config)| flow.kind != FlowKind::Udp && ran(config.start, result))
-            .map(|(flow, _)| flow.goodput_bps)
+        let all = || flows.iter().zip(&config.flow);
+        // What an association carries for several flows is one share.
+        let of_classes = |carrier: &FlowConfig| -> f64 {
+            let classes = all().filter(|(_, config)| config.with.as_ref() == Some(&carrier.name));
+            classes.map(|(flow, _)| flow.goodput_bps).sum()
+        };
+        let shares: Vec<_> = all()
+            .filter(|(flow, config)| flow.kind != FlowKind::Udp && !flow.is_class && ran(config.start, result))
+            .map(|(flow, config)| flow.goodput_bps + of_classes(config))
             .collect();
         values.set(Id::Jain, jain_index(&shares).unwrap_or(f64::NAN));
         values.set_links(&result.links, config);
         values.set_radios(result);
         values.set_drops(&result.drops);
         values
+    }
+
+    /// Sets the values of messages with deadlines.
+    fn set_messages(&mut self, flows: &[FlowResult]) {
+        let due = sum(flows, |flow| flow.messages_due as f64);
+        if due > 0.0 {
+            self.set(Id::InTime, sum(flows, |flow| flow.messages_in_time as f64) / due);
+        }
+        if flows.iter().any(|flow| flow.kind == FlowKind::Sctp) {
+            self.set(Id::GivenUp, sum(flows, |flow| flow.messages_given_up as f64));
+        }
     }
 
     /// Sets the counters of the flows' transport protocols.
@@ -585,6 +610,39 @@ mod tests {
         let world =
             World::new(&point.config, 1, &point.resources, RunOptions::default()).expect("a good configuration");
         (world.run(), point.config.clone())
+    }
+
+    #[test]
+    fn what_an_association_carries_for_several_flows_is_one_share() {
+        let text = r#"
+            title = "classes"
+            duration = "20 s"
+            node = [{ name = "a" }, { name = "b" }]
+            link = [{ between = ["a", "b"], rate = "10 Mbit/s", delay = "10 ms" }]
+            [[flow]]
+            name = "one"
+            from = "a"
+            to = "b"
+            traffic = { kind = "cbr", rate = "1 Mbit/s" }
+            [[flow]]
+            name = "class"
+            from = "a"
+            to = "b"
+            with = "one"
+            traffic = { kind = "cbr", rate = "3 Mbit/s" }
+            [[flow]]
+            name = "two"
+            from = "a"
+            to = "b"
+            traffic = { kind = "cbr", rate = "4 Mbit/s" }
+        "#;
+        let scenario = Scenario::from_text(Path::new("classes.toml"), text, &[]).expect("a good scenario");
+        let point = scenario.points.first().expect("a point");
+        let world = World::new(&point.config, 1, &point.resources, RunOptions::default());
+        let result = world.expect("a good configuration").run();
+        let values = Values::of_run(&result, &point.config, None);
+        let jain = values.get(Id::Jain as usize).expect("two flows with associations");
+        assert!(jain > 0.999, "{jain}");
     }
 
     #[test]

@@ -42,6 +42,9 @@ pub struct HazardParameters {
     /// The same while a queue stands: less than the share `few` of the packets has a delay below the middle between the least one of
     /// the last 10 min and the greatest one of the memory. Of the last 2048 packets, 3/4 of this share must be lost as well.
     pub standing_loss_share: f64,
+    /// Whether packets and losses count that are reported in the recovery after a reduction, while the queue is long: its delay is 3 ms
+    /// and a tenth of srtt or more. One overflow drops many packets, of which only the first one gets a verdict.
+    pub aftermath: bool,
 }
 
 impl Default for HazardParameters {
@@ -57,6 +60,7 @@ impl Default for HazardParameters {
             carry: 0.9,
             loss_share: 0.08,
             standing_loss_share: 0.04,
+            aftermath: true,
         }
     }
 }
@@ -91,6 +95,9 @@ const NOISE_WEIGHT: f64 = 1.0 / 64.0;
 const LASTING: f64 = 0.75;
 /// Time after which the least delay is forgotten: a route may have become longer, and clocks drift apart (50 ppm are 30 ms in this time).
 const BASE_WINDOW: Span = Span::from_secs(600);
+/// A queue is short if its delay is less than this, or less than this part of srtt.
+const SHORT_QUEUE: Span = Span::from_millis(3);
+const SHORT_SHARE: u64 = 10;
 /// Greatest delay, in nanoseconds.
 const LONGEST: i64 = 1 << 60;
 
@@ -213,8 +220,9 @@ impl Hazard {
         self.used = (self.used + 1).min(RECENT);
     }
 
-    /// Counts lost packets in the slot of the first arrival after the loss. Returns that slot's delay.
-    fn count_loss(&mut self, loss: &LossEvent) -> Option<i64> {
+    /// Counts lost packets, in the recovery `after` a reduction or not, in the slot of the first arrival after the loss. Returns that slot's
+    /// delay.
+    fn count_loss(&mut self, loss: &LossEvent, after: bool) -> Option<i64> {
         let mut found = None;
         for back in 0..self.used {
             let place = (self.head + RECENT - back) % RECENT;
@@ -224,9 +232,12 @@ impl Hazard {
                 _ => break,
             }
         }
-        let slot = self.recent.get_mut(found?)?;
-        slot.losses = slot.losses.saturating_add(loss.lost());
-        Some(slot.delay)
+        let delay = self.recent.get(found?)?.delay;
+        if self.counts(after, delay) {
+            let slot = self.recent.get_mut(found?)?;
+            slot.losses = slot.losses.saturating_add(loss.lost());
+        }
+        Some(delay)
     }
 
     /// Returns the packets and losses by delay.
@@ -240,6 +251,12 @@ impl Hazard {
             view.add(slot.delay, Count::of(slot.packets, slot.losses));
         }
         Some(view)
+    }
+
+    /// Returns whether packets and losses at this delay count, in the recovery `after` a reduction or not.
+    fn counts(&self, after: bool, delay: i64) -> bool {
+        let short = (self.srtt / SHORT_SHARE).max(SHORT_QUEUE);
+        self.parameters.aftermath || !after || delay.saturating_sub(-self.base.get() as i64) < short.as_nanos() as i64
     }
 
     fn near(&self) -> i64 {
@@ -333,7 +350,10 @@ impl Discriminate for Hazard {
             self.srtt = srtt;
         }
         let Some(delay) = delay else {
-            if let Some(slot) = self.recent.get_mut(self.head).filter(|_| self.used > 0) {
+            let at = self.latest_first().next().map_or(0, |slot| slot.delay);
+            if self.counts(ack.in_recovery, at)
+                && let Some(slot) = self.recent.get_mut(self.head).filter(|_| self.used > 0)
+            {
                 slot.packets = slot.packets.saturating_add(ack.packets);
             }
             return;
@@ -346,11 +366,16 @@ impl Discriminate for Hazard {
         self.base.take(at, -(delay as f64), BASE_WINDOW.as_nanos());
         self.noise += NOISE_WEIGHT * ((delay - before).abs() as f64 - self.noise);
         let length = self.srtt / SLOTS_PER_RTT;
+        let packets = if self.counts(ack.in_recovery, delay) {
+            ack.packets
+        } else {
+            0
+        };
         match self.recent.get_mut(self.head).filter(|_| self.used > 0) {
             Some(slot) if ack.now.since(slot.start) < length => {
                 slot.newest = slot.newest.max(ack.newest);
                 slot.delay = slot.delay.max(delay);
-                slot.packets = slot.packets.saturating_add(ack.packets);
+                slot.packets = slot.packets.saturating_add(packets);
             }
             current => {
                 let newest = current.map_or(0, |slot| slot.newest).max(ack.newest);
@@ -358,7 +383,7 @@ impl Discriminate for Hazard {
                     start: ack.now,
                     newest,
                     delay: delay.max(before),
-                    packets: ack.packets,
+                    packets,
                     losses: 0,
                 });
             }
@@ -369,7 +394,7 @@ impl Discriminate for Hazard {
         self.losses.on_loss(loss);
         self.lasting.on_loss(loss);
         if loss.signal == LossSignal::Gap {
-            self.count_loss(loss);
+            self.count_loss(loss, true);
         }
     }
 
@@ -382,7 +407,7 @@ impl Discriminate for Hazard {
         if loss.first_lost >= self.round_end {
             self.begin_round(loss.next.max(loss.first_lost.saturating_add(1)));
         }
-        let Some(delay) = self.count_loss(loss) else {
+        let Some(delay) = self.count_loss(loss, false) else {
             return Verdict::Unsure;
         };
         let Some(view) = self.view() else {

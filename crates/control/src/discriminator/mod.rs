@@ -28,6 +28,7 @@ registry! {
     ZigZag(zigzag::ZigZagParameters) = "zigzag", "A loss is a transmission loss if the one-way delay is low for the number of lost packets.", "Cen, Cosman and Voelker 2003";
     Zbs(zbs::ZbsParameters) = "zbs", "ZigZag, mBiaz or Spike, selected by inter-arrival times and one-way delay.", "Cen, Cosman and Voelker 2003";
     Trend(trend::TrendParameters) = "trend", "A loss is congestion if one-way delays keep rising.", "Hsiao et al. 2005";
+    FqRtt(fqrtt::FqRttParameters) = "fqrtt", "A loss is congestion if it is not the only one of its round trip, or if the round-trip time is that of a full queue.", "quicly, pull request 687";
     Hazard(hazard::HazardParameters) = "hazard", "A loss is congestion if losses are more frequent at its delay than at lower delays.", "Whimbrel";
     Oracle(oracle::OracleParameters) = "oracle", "Asks the simulator for the true cause of the loss: the upper bound.", "Whimbrel";
     Noisy(noisy::NoisyParameters) = "noisy", "An oracle with configured error rates.", "Whimbrel";

@@ -17,7 +17,9 @@ use crate::{Rate, Span};
 /// | `on_timeout` | T3-rtx expired | for each one | cwnd is one unit, ssthresh that of `on_congestion` |
 /// | `on_idle` | an idle period | for each RTO of it | half, at least the floor |
 /// | `on_spurious_timeout` | a timeout was spurious | after the [`Controller`](crate::Controller) has decided to restore its window | nothing to revert; a part whose `on_timeout` changes its own state saves that state there, see `cubic.rs` |
-/// | `pacing_rate`, `needs` | | before packets are sent; when the path is created | no rate; no optional samples |
+/// | `pacing_rate` | | before packets are sent | no rate |
+/// | `even_burst` | | before packets are sent | no burst |
+/// | `needs` | | when the path is created | no optional samples |
 ///
 /// `on_mark` and `on_timeout` take their values from `on_congestion`, so a part that only differs in the share that congestion leaves
 /// implements `on_ack` and `on_congestion`.
@@ -84,6 +86,11 @@ pub trait WindowControl: fmt::Debug + Send + Sync {
     fn pacing_rate(&self, window: WindowView, srtt: Option<Span>) -> Option<Rate> {
         let _ = (window, srtt);
         None
+    }
+
+    /// Returns the packets that may be sent at once if a part without a pacing rate is paced evenly.
+    fn even_burst(&self) -> u32 {
+        0
     }
 
     /// Returns the optional samples that the part needs.

@@ -67,8 +67,9 @@ struct Epoch {
     last_ack: Time,
 }
 
+/// The state of one path; ABBA grows at least as fast.
 #[derive(Clone, Debug)]
-struct Cubic {
+pub(super) struct Cubic {
     parameters: CubicParameters,
     epoch: Epoch,
     before_timeout: Epoch,
@@ -77,7 +78,7 @@ struct Cubic {
 }
 
 impl Cubic {
-    fn new(parameters: CubicParameters) -> Self {
+    pub(super) fn new(parameters: CubicParameters) -> Self {
         Cubic {
             parameters,
             epoch: Epoch::default(),
@@ -152,6 +153,23 @@ impl Cubic {
         };
         self.epoch.cwnd = grown.min(1.5 * cwnd.max(1.0));
         (self.epoch.cwnd * unit) as u64
+    }
+
+    /// Continues an epoch after a pause: its time does not count.
+    pub(super) fn resume(&mut self, now: Time) {
+        let pause = now.since(self.epoch.last_ack);
+        self.epoch.start = self.epoch.start.map(|start| start + pause);
+        self.epoch.last_ack = now;
+    }
+
+    /// Starts an epoch at its plateau: the window is the right one for now.
+    pub(super) fn plateau(&mut self, window: WindowView) {
+        let cwnd = window.cwnd as f64 / window.unit.max(1) as f64;
+        self.epoch = Epoch {
+            w_max: cwnd,
+            cwnd_prior: cwnd,
+            ..Epoch::default()
+        };
     }
 
     fn reduce(&mut self, window: WindowView) -> u64 {

@@ -32,6 +32,8 @@ registry! {
     Vegas(vegas::VegasParameters) = "vegas", "Keeps two to four packets queued at the bottleneck.", "Brakmo and Peterson 1995";
     Veno(veno::VenoParameters) = "veno", "Grows slowly while packets are queued; a transmission loss reduces the window by a fifth.", "Fu and Liew 2003";
     Cubic(cubic::CubicParameters) = "cubic", "The window is a cubic function of the time since the last congestion; with HyStart++.", "RFC 9438, RFC 9406";
+    Abba(abba::AbbaParameters) = "abba", "CUBIC with faster growth while the round-trip time is below a line through those at the last congestion and at the least since.", "draft-kazuho-ccwg-abba";
+    Drain(drain::DrainParameters) = "drain", "CUBIC that lets the queue drain to learn which flow fills it: its own stays short, beside another one it competes.", "Whimbrel";
     Bbr(bbr::BbrParameters) = "bbr", "BBR version 3: a model of the path with bounds set by loss, paced.", "draft-ietf-ccwg-bbr";
     Bbr1(bbr1::Bbr1Parameters) = "bbr1", "BBR version 1: a model of bandwidth and round-trip time that losses do not change, paced.", "draft-cardwell-iccrg-bbr-congestion-control-00";
     Copa(copa::CopaParameters) = "copa", "Approaches a target rate of 1 / (delta x queueing delay), paced; competes with flows that fill queues.", "Arun and Balakrishnan 2018";
@@ -48,6 +50,8 @@ impl WindowSpec {
             WindowSpec::Westwood(parameters) => parameters.hystart = on,
             WindowSpec::Veno(parameters) => parameters.hystart = on,
             WindowSpec::Cubic(parameters) => parameters.hystart = on,
+            WindowSpec::Abba(parameters) => parameters.hystart = on,
+            WindowSpec::Drain(parameters) => parameters.hystart = on,
             WindowSpec::Dctcp(parameters) => parameters.hystart = on,
             _ => {}
         }
@@ -95,6 +99,14 @@ impl Window {
         }
     }
 
+    #[inline]
+    pub(crate) fn even_burst(&self) -> u32 {
+        match self {
+            Window::Standard(_) => 0,
+            Window::Other(part) => part.even_burst(),
+        }
+    }
+
     pub(crate) fn needs(&self) -> Needs {
         match self {
             Window::Standard(_) => Needs::default(),
@@ -132,6 +144,8 @@ mod tests {
             "westwood",
             "veno",
             "cubic",
+            "abba",
+            "drain",
             "dctcp",
         ] {
             let mut spec = WindowSpec::by_name(kind).expect(kind);

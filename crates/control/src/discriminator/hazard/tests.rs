@@ -325,7 +325,7 @@ fn a_loss_belongs_to_the_first_arrival_after_it() {
         [(2, 0), (2, 0), (9, 0), (9, 1), (5, 0)],
         "and a slot has the delay before it too"
     );
-    assert_eq!(bench.hazard.count_loss(&loss), Some(9 * MS as i64));
+    assert_eq!(bench.hazard.count_loss(&loss, false), Some(9 * MS as i64));
 }
 
 #[test]
@@ -394,4 +394,29 @@ fn parameters_have_ranges() {
     assert_eq!(bad(|p| p.loss_share = -0.1), "loss_share");
     assert_eq!(bad(|p| p.few = 1.1), "few");
     assert_eq!(bad(|p| p.standing_loss_share = 1.1), "standing_loss_share");
+}
+
+#[test]
+fn what_a_recovery_reports_at_a_long_queue_may_be_left_out() {
+    let counted = |aftermath, delay: u64| {
+        let mut bench = Bench::new(HazardParameters { aftermath, ..plain() });
+        bench.arrive(4, 2 * MS);
+        bench.seq += 1;
+        let lost = bench.seq;
+        bench.seq += 1;
+        bench.now += MS;
+        let ack = AckSample {
+            in_recovery: true,
+            ..bench.ack(delay)
+        };
+        bench.hazard.on_ack(VIEW, &ack);
+        let loss = LossEvent::of(Time::from_nanos(bench.now), LossSignal::Gap, lost);
+        bench.hazard.on_inherited(&loss);
+        let slot = bench.hazard.latest_first().next().copied().expect("a slot");
+        assert_eq!(slot.delay, (delay as i64).max(2 * MS as i64));
+        (slot.packets, slot.losses)
+    };
+    assert_eq!(counted(true, 12 * MS), (1, 1));
+    assert_eq!(counted(false, 12 * MS), (0, 0), "10 ms of queue");
+    assert_eq!(counted(false, 4 * MS), (1, 1), "2 ms of queue do not overflow");
 }
