@@ -78,6 +78,7 @@ fn fill_in(config: &mut SimConfig) {
 
 fn fill_in_flow(flow: &mut FlowConfig) {
     match flow.kind {
+        FlowKind::Sctp if flow.with.is_some() => {}
         FlowKind::Sctp => flow.sctp = Some(flow.sender_association()),
         FlowKind::Tcp => flow.tcp = Some(flow.tcp_parameters()),
         FlowKind::Udp => {}

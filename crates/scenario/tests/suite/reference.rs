@@ -100,6 +100,7 @@ const BEFORE: &[(&str, &str)] = &[
         "[channel.propagation]\nkind = \"two-ray\"\n",
     ),
     ("flow.tcp", "kind = \"tcp\"\n"),
+    ("flow.traffic", "sctp = { partial_reliability = true }\n"),
     ("flow.address", "sctp = { dynamic_addresses = true }\n"),
 ];
 

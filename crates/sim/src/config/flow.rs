@@ -1,16 +1,13 @@
-//! Flows and their traffic in a scenario.
-
-use std::path::PathBuf;
+//! Flows in a scenario.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use whimbrel_control::{Rate, Span};
+use whimbrel_control::Span;
 use whimbrel_proto::AssociationConfig;
 
+use super::traffic::{MOST_BYTES, MessageSizes, TrafficConfig, TrafficKind};
 use super::{ConfigError, TcpConfig};
 
-/// Most user data of a message, in bytes.
-const MOST_BYTES: u32 = 16_777_216;
 /// Most user data of a UDP datagram, in bytes.
 const MOST_UDP_BYTES: u32 = 65_507;
 
@@ -27,6 +24,11 @@ pub struct FlowConfig {
     pub from: String,
     /// The node that receives. Required unless `pairs` is given.
     pub to: String,
+    /// Another SCTP flow between the same nodes, whose association carries the messages of this flow as well, on streams of their own after those
+    /// of that flow. So one association has several classes of messages. Packets, retransmissions and other counters of the
+    /// transport are those of the flow with the association.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with: Option<String>,
     /// Links whose interfaces the sender uses, the first as primary. Default: all of the node's links, in their order in the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub from_links: Vec<String>,
@@ -136,140 +138,6 @@ impl FlowKind {
     }
 }
 
-/// What the sending application sends.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TrafficConfig {
-    /// The pattern of the traffic.
-    pub kind: TrafficKind,
-    /// User data per message, 1 to 16 777 216 bytes; the mean if `message_sizes` is random.
-    #[serde(default = "default_message_bytes")]
-    #[schemars(range(min = 1, max = 16_777_216))]
-    pub message_bytes: u32,
-    /// Whether all messages have the same length or exponentially distributed ones. With `exponential` and `poisson` traffic over `udp`,
-    /// the queue of a link is an M/M/1 queue, apart from headers. `exponential` requires messages with boundaries: not `tcp`, not `file`.
-    #[serde(default, skip_serializing_if = "is_constant")]
-    #[schemars(extend("default" = "constant"))]
-    pub message_sizes: MessageSizes,
-    /// Number of streams, 1 to 65535; 1 over `tcp`. Messages use them in turn.
-    #[serde(default = "default_streams")]
-    #[schemars(range(min = 1, max = 65_535))]
-    pub streams: u16,
-    /// Whether messages are delivered in the order of arrival instead of the order of sending (unordered). Not over `tcp`.
-    #[serde(default)]
-    pub unordered: bool,
-    /// User data per second, above 0 bit/s: while sending (`cbr`, `on-off`), or on average (`poisson`). Required by these kinds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Rate>,
-    /// Number of messages, 1 or more. Required by `messages`, not allowed with `file`; limits the other kinds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub count: Option<u64>,
-    /// The file to send (`file`). A relative path starts at the scenario's folder.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub file: Option<PathBuf>,
-    /// Length in bytes of a generated file of random bytes, 1 to 4294967296, instead of `file` (`file`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
-    pub file_bytes: Option<u64>,
-    /// Length of a burst, above 0 s; the mean if `periods` is `exponential` (`on-off`, required).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub on: Option<Span>,
-    /// Length of the pause between bursts, above 0 s; the mean if `periods` is `exponential` (`on-off`, required).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub off: Option<Span>,
-    /// Whether bursts and pauses have constant or exponentially distributed lengths (`on-off`).
-    #[serde(default)]
-    pub periods: Periods,
-}
-
-impl Default for TrafficConfig {
-    /// Endless messages of 1452 bytes: a packet of 1500 bytes with the IP, SCTP and DATA headers.
-    fn default() -> Self {
-        TrafficConfig {
-            kind: TrafficKind::Endless,
-            message_bytes: default_message_bytes(),
-            message_sizes: MessageSizes::Constant,
-            streams: default_streams(),
-            unordered: false,
-            rate: None,
-            count: None,
-            file: None,
-            file_bytes: None,
-            on: None,
-            off: None,
-            periods: Periods::Constant,
-        }
-    }
-}
-
-fn is_constant(sizes: &MessageSizes) -> bool {
-    *sizes == MessageSizes::Constant
-}
-
-fn default_message_bytes() -> u32 {
-    1452
-}
-
-fn default_streams() -> u16 {
-    1
-}
-
-/// The pattern of a flow's traffic.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum TrafficKind {
-    /// There is always another message to send.
-    Endless,
-    /// The bytes of a file. The receiver's copy is compared at the end.
-    File,
-    /// A number of messages, all available at the start.
-    Messages,
-    /// A constant bit rate.
-    Cbr,
-    /// Bursts of constant bit rate with pauses between them.
-    OnOff,
-    /// Messages at exponentially distributed intervals.
-    Poisson,
-}
-
-impl TrafficKind {
-    /// Returns the name used in scenario files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            TrafficKind::Endless => "endless",
-            TrafficKind::File => "file",
-            TrafficKind::Messages => "messages",
-            TrafficKind::Cbr => "cbr",
-            TrafficKind::OnOff => "on-off",
-            TrafficKind::Poisson => "poisson",
-        }
-    }
-}
-
-/// Lengths of the bursts and pauses of on-off traffic.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Periods {
-    /// Always the given length.
-    #[default]
-    Constant,
-    /// Exponentially distributed with the given mean.
-    Exponential,
-}
-
-/// Lengths of messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum MessageSizes {
-    /// Always the given length; the last message of a file may be shorter.
-    #[default]
-    Constant,
-    /// Exponentially distributed with the given mean, in whole bytes, at least 1 byte and at most what the transport can carry: 65 507 bytes
-    /// over `udp`, 16 777 216 bytes over `sctp`.
-    Exponential,
-}
-
 impl FlowConfig {
     /// Creates a flow of default traffic.
     pub fn new(name: &str, kind: FlowKind, from: &str, to: &str) -> Self {
@@ -278,6 +146,7 @@ impl FlowConfig {
             kind,
             from: from.to_owned(),
             to: to.to_owned(),
+            with: None,
             from_links: Vec::new(),
             to_links: Vec::new(),
             start: Span::ZERO,
@@ -351,6 +220,14 @@ impl FlowConfig {
                 "nothing unless the flow is of kind \"tcp\"",
             ));
         }
+        if let Some(field) = self.traffic.needs_sctp().filter(|_| self.kind != FlowKind::Sctp) {
+            let path = format!("traffic.{field}");
+            return Err(ConfigError::new(
+                path,
+                "given",
+                "nothing unless the flow is of kind \"sctp\"",
+            ));
+        }
         match self.kind {
             FlowKind::Tcp => self.validate_tcp()?,
             FlowKind::Sctp => {
@@ -364,7 +241,40 @@ impl FlowConfig {
             }
             FlowKind::Udp => self.validate_udp()?,
         }
+        if self.with.is_some() {
+            self.validate_with()?;
+        }
         self.traffic.validate().map_err(|e| e.within("traffic"))
+    }
+
+    /// Checks a flow without an association of its own.
+    fn validate_with(&self) -> Result<(), ConfigError> {
+        let own = [
+            ("sctp", self.sctp.is_some()),
+            ("receiver", self.receiver.is_some()),
+            ("address", !self.address.is_empty()),
+            ("from_links", !self.from_links.is_empty()),
+            ("to_links", !self.to_links.is_empty()),
+        ];
+        if let Some((field, _)) = own.into_iter().find(|(_, given)| *given) {
+            let error = ConfigError::new(field, "a value", "nothing for a flow in another one's association");
+            return Err(error.hint("the flow that `with` names has the association"));
+        }
+        if self.kind != FlowKind::Sctp {
+            return Err(ConfigError::new(
+                "with",
+                "given",
+                "nothing unless the flow is of kind \"sctp\"",
+            ));
+        }
+        if self.traffic.kind == TrafficKind::File {
+            return Err(ConfigError::new(
+                "traffic.kind",
+                "file",
+                "another kind in another flow's association",
+            ));
+        }
+        Ok(())
     }
 
     fn validate_steps(&self) -> Result<(), ConfigError> {
@@ -435,12 +345,13 @@ impl FlowConfig {
             )
             .hint("UDP has no acknowledgements that limit the sender's rate"));
         }
-        if self.traffic.message_bytes > MOST_UDP_BYTES {
-            return Err(ConfigError::new(
-                "traffic.message_bytes",
-                self.traffic.message_bytes,
-                format!("1 to {MOST_UDP_BYTES} bytes over udp"),
-            ));
+        let lengths = [
+            ("traffic.message_bytes", self.traffic.message_bytes),
+            ("traffic.key_bytes", self.traffic.key_bytes.unwrap_or(0)),
+        ];
+        if let Some((field, bytes)) = lengths.into_iter().find(|(_, bytes)| *bytes > MOST_UDP_BYTES) {
+            let allowed = format!("1 to {MOST_UDP_BYTES} bytes over udp");
+            return Err(ConfigError::new(field, bytes, allowed));
         }
         Ok(())
     }
@@ -471,83 +382,5 @@ fn overlay(base: &mut serde_json::Value, over: &serde_json::Map<String, serde_js
                 table.insert(key.clone(), value.clone());
             }
         }
-    }
-}
-
-impl TrafficConfig {
-    /// Creates traffic of this kind with all other values at their defaults.
-    pub fn of(kind: TrafficKind) -> Self {
-        TrafficConfig {
-            kind,
-            ..TrafficConfig::default()
-        }
-    }
-
-    /// Returns whether the traffic ends by itself.
-    pub fn is_finite(&self) -> bool {
-        self.count.is_some() || self.kind == TrafficKind::File
-    }
-
-    /// Checks every value.
-    ///
-    /// # Errors
-    /// Returns an error for the first value that is not allowed.
-    pub fn validate(&self) -> Result<(), ConfigError> {
-        use TrafficKind::{Cbr, File, Messages, OnOff, Poisson};
-        if !(1..=MOST_BYTES).contains(&self.message_bytes) {
-            return Err(ConfigError::new(
-                "message_bytes",
-                self.message_bytes,
-                format!("1 to {MOST_BYTES} bytes"),
-            ));
-        }
-        if self.streams == 0 {
-            return Err(ConfigError::new("streams", 0, "1 to 65535"));
-        }
-        let kind = self.kind.name();
-        let needs = |given: bool, field: &str, what: &str, wanted: bool| match (given, wanted) {
-            (false, true) => Err(ConfigError::new(field, "nothing", what).hint(format!("{kind} traffic needs it"))),
-            (true, false) => Err(ConfigError::new(field, "given", format!("nothing for {kind} traffic"))),
-            _ => Ok(()),
-        };
-        needs(
-            self.rate.is_some(),
-            "rate",
-            "a rate above 0 bit/s",
-            matches!(self.kind, Cbr | OnOff | Poisson),
-        )?;
-        if self.rate.is_some_and(|rate| rate.as_bps() == 0) {
-            return Err(ConfigError::new("rate", "0 bit/s", "a rate above 0 bit/s"));
-        }
-        needs(self.on.is_some(), "on", "a time above 0 s", self.kind == OnOff)?;
-        needs(self.off.is_some(), "off", "a time above 0 s", self.kind == OnOff)?;
-        for (field, span) in [("on", self.on), ("off", self.off)] {
-            if span.is_some_and(Span::is_zero) {
-                return Err(ConfigError::new(field, "0 s", "a time above 0 s"));
-            }
-        }
-        if self.kind == Messages {
-            needs(self.count.is_some(), "count", "1 message or more", true)?;
-        }
-        if self.count == Some(0) {
-            return Err(ConfigError::new("count", 0, "1 message or more"));
-        }
-        if self.kind == File {
-            if self.file.is_some() == self.file_bytes.is_some() {
-                return Err(ConfigError::new("file", "nothing or both", "either file or file_bytes"));
-            }
-            needs(self.count.is_some(), "count", "", false)?;
-            needs(self.message_sizes != MessageSizes::Constant, "message_sizes", "", false)?;
-            if !(1..=1 << 32).contains(&self.file_bytes.unwrap_or(1)) {
-                return Err(ConfigError::new(
-                    "file_bytes",
-                    self.file_bytes.unwrap_or(0),
-                    "1 byte to 4 GiB",
-                ));
-            }
-            return Ok(());
-        }
-        needs(self.file.is_some(), "file", "", false)?;
-        needs(self.file_bytes.is_some(), "file_bytes", "", false)
     }
 }

@@ -12,6 +12,7 @@ mod propagation;
 mod radio;
 mod routing;
 mod tcp;
+mod traffic;
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,7 @@ use whimbrel_control::Span;
 
 pub(crate) use self::error::probability;
 pub use self::error::{ConfigError, nearest};
-pub use self::flow::{AddressStep, FlowConfig, FlowEnd, FlowKind, MessageSizes, Periods, TrafficConfig, TrafficKind};
+pub use self::flow::{AddressStep, FlowConfig, FlowEnd, FlowKind};
 pub use self::link::{
     DirectionConfig, JitterConfig, LinkConfig, LinkValues, NodeConfig, ResolvedDirection, ScheduleStep, TraceConfig,
 };
@@ -34,6 +35,7 @@ pub use self::radio::{
 };
 pub use self::routing::{AodvConfig, ChannelRouting, DsdvConfig, DsrConfig};
 pub use self::tcp::{TcpConfig, TcpEcn, TcpFlavour};
+pub use self::traffic::{MessageSizes, Periods, TrafficConfig, TrafficKind};
 pub use crate::loss::{ChunkKind, LossConfig};
 pub use crate::queue::{
     AboveMax, CodelConfig, CongestionWarningConfig, DualPi2Config, FqCodelConfig, QueueConfig, QueueUnit, RedConfig,
@@ -166,9 +168,47 @@ impl SimConfig {
         unique("flow", self.flow.iter().map(|flow| flow.name.clone()))?;
         for (i, flow) in self.flow.iter().enumerate() {
             self.validate_flow(flow, &nodes, &ends)
+                .and_then(|()| self.validate_classes(flow))
                 .map_err(|e| e.within(&format!("flow[{i}]")))?;
         }
         Ok(())
+    }
+
+    /// Checks that the association of another flow can carry this one, or that this one's association can carry the others.
+    fn validate_classes(&self, flow: &FlowConfig) -> Result<(), ConfigError> {
+        if let Some(name) = &flow.with {
+            let carrier = self.flow.iter().find(|other| other.name == *name);
+            let fits = carrier.is_some_and(|carrier| {
+                carrier.kind == FlowKind::Sctp
+                    && carrier.with.is_none()
+                    && (&carrier.from, &carrier.to) == (&flow.from, &flow.to)
+            });
+            let allowed = format!(
+                "an SCTP flow from \"{}\" to \"{}\" with an association of its own",
+                flow.from, flow.to
+            );
+            return match carrier.filter(|_| fits) {
+                Some(carrier) => check_rule(flow, carrier),
+                None => Err(ConfigError::new("with", name, allowed)),
+            };
+        }
+        check_rule(flow, flow)?;
+        let classes = self.flow.iter().filter(|other| other.with.as_ref() == Some(&flow.name));
+        let streams: u32 = classes.clone().map(|class| u32::from(class.traffic.streams)).sum();
+        let needed = streams + u32::from(flow.traffic.streams);
+        let offered = flow.sender_association().outbound_streams;
+        let accepted = flow.receiver_association()?.max_inbound_streams;
+        let limits = [
+            ("sctp.outbound_streams", offered),
+            ("sctp.max_inbound_streams", accepted),
+        ];
+        match limits.into_iter().find(|(_, limit)| needed > u32::from(*limit)) {
+            Some((field, limit)) if streams > 0 => {
+                let allowed = format!("{needed} or more: the streams of this flow and of those with it");
+                Err(ConfigError::new(field, limit, allowed))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Checks nodes, channels and radios. Returns the names of links and radios.
@@ -370,4 +410,22 @@ fn known(path: &str, name: &str, what: &str, names: &Names) -> Result<usize, Con
             names.keys().take(12).map(String::as_str).collect::<Vec<_>>().join(", ")
         )),
     })
+}
+
+/// Checks that the association of `carrier` has what the rule needs by which messages of `flow` are given up. Without partial reliability a limit
+/// of retransmissions would never have an effect: something has been sent by then.
+fn check_rule(flow: &FlowConfig, carrier: &FlowConfig) -> Result<(), ConfigError> {
+    if flow.kind != FlowKind::Sctp || flow.traffic.retransmissions.is_none() {
+        return Ok(());
+    }
+    let ends = [carrier.sender_association(), carrier.receiver_association()?];
+    if ends.iter().all(|end| end.partial_reliability) {
+        return Ok(());
+    }
+    let allowed = "nothing without partial reliability at both ends";
+    let error = ConfigError::new("traffic.retransmissions", "a value", allowed);
+    Err(error.hint(format!(
+        "partial_reliability = true in the sctp table of the flow \"{}\"",
+        carrier.name
+    )))
 }

@@ -1,5 +1,6 @@
 //! The ends of flows: sources, transports and sinks.
 
+mod applications;
 mod file;
 mod pending;
 mod sctp;
@@ -8,12 +9,15 @@ mod source;
 mod tcp;
 mod udp;
 
+pub(crate) use self::applications::Applications;
 pub(crate) use self::file::{FileContent, IN_MEMORY};
 pub(crate) use self::sctp::{AddressChange, SctpEnd, SctpSetup};
 pub(crate) use self::sink::Sink;
 pub(crate) use self::source::Source;
 pub(crate) use self::tcp::{ReceiverSetup, SenderSetup, TcpReceiver, TcpSender};
 pub(crate) use self::udp::{UdpReceiver, UdpSender};
+
+use std::ops::Range;
 
 use whimbrel_control::Time;
 
@@ -75,6 +79,8 @@ impl Agent {
 pub(crate) struct FlowState {
     pub(crate) routes: FlowRoutes,
     pub(crate) sink: Sink,
+    /// Other flows whose messages the association carries.
+    pub(crate) classes: Vec<Class>,
     /// IP packets and bytes that each end sent in the window.
     pub(crate) sent_packets: [u64; 2],
     pub(crate) sent_bytes: [u64; 2],
@@ -91,6 +97,14 @@ pub(crate) struct FlowState {
     pub(crate) verdicts: VerdictCounts,
     /// Path MTUs that the hosts know of reports, by route.
     pub(crate) path_mtus: PathMtus,
+}
+
+/// A flow whose messages another flow's association carries.
+#[derive(Debug)]
+pub(crate) struct Class {
+    /// Its streams.
+    pub(crate) streams: Range<u16>,
+    pub(crate) sink: Sink,
 }
 
 /// The path MTUs below those of the transports that hosts know, by route. Most flows have none.
@@ -118,6 +132,22 @@ impl PathMtus {
 }
 
 impl FlowState {
+    /// Returns the sink for the messages of a stream.
+    #[inline]
+    pub(crate) fn sink_of(&mut self, stream: u16) -> &mut Sink {
+        let mut classes = self.classes.iter_mut();
+        match classes.find(|class| class.streams.contains(&stream)) {
+            Some(class) => &mut class.sink,
+            None => &mut self.sink,
+        }
+    }
+
+    /// Returns the user data delivered in the window, of all flows that the transport carries, in bytes.
+    pub(crate) fn carried_bytes(&self) -> u64 {
+        let classes = self.classes.iter().map(|class| class.sink.window_bytes);
+        self.sink.window_bytes + classes.sum::<u64>()
+    }
+
     /// Completes the record of a packet of `len` bytes after the IP header that agent `from` sends along `route`.
     #[inline]
     pub(crate) fn address_packet(
@@ -220,8 +250,9 @@ impl Context<'_> {
                 len: self.network.slab.body(id).bytes.len() as u64,
                 end: true,
             };
-            let sent = packet.sent;
-            self.flow.sink.deliver_datagram(self.now, self.window(), delivery, sent);
+            let (sent, is_copy) = (packet.sent, packet.is_copy);
+            let (now, window) = (self.now, self.window());
+            self.flow.sink.deliver_datagram(now, window, delivery, sent, is_copy);
         }
         self.network.delivered.push_back((self.now, Left::Arrived(id)));
     }

@@ -13,7 +13,7 @@ use whimbrel_proto::{
 use whimbrel_wire::{ByteSink, ChecksumField, Payload};
 
 use super::sink::Delivery;
-use super::{Alarm, Context, FlowState, PPID_MASK, Source};
+use super::{Alarm, Applications, Context, FlowState, PPID_MASK, Source};
 use crate::config::{Carriage, ConfigError};
 use crate::ids::{AgentId, DirectionId};
 use crate::measure::{Episodes, FlowOutcome, Occasions};
@@ -35,8 +35,8 @@ pub(crate) struct SctpSetup {
     /// The peer's addresses, primary first.
     pub(crate) peer: Vec<SocketAddr>,
     pub(crate) association: SharedConfig,
-    /// The application at the sender; none at the receiver.
-    pub(crate) source: Option<Source>,
+    /// The applications at the sender; none at the receiver.
+    pub(crate) applications: Applications,
     pub(crate) start: Time,
     pub(crate) carriage: Carriage,
     pub(crate) random: Rng,
@@ -82,14 +82,12 @@ pub(crate) struct SctpEnd {
     alarm: Alarm,
     phase: Phase,
     id: Option<AssocId>,
-    /// The application at the sender; none at the receiver.
-    source: Option<Source>,
+    /// The applications at the sender; none at the receiver.
+    applications: Applications,
     start: Time,
     peer: Vec<SocketAddr>,
     peer_port: u16,
     carriage: Carriage,
-    /// Whether the send buffer was full at the last attempt.
-    blocked: bool,
     /// Whether the application has requested shutdown.
     shut: bool,
     closed: Option<CloseReason>,
@@ -118,7 +116,7 @@ impl SctpEnd {
     /// # Errors
     /// Returns an error if the parameters are not valid SCTP parameters.
     pub(crate) fn new(setup: SctpSetup) -> Result<Self, ConfigError> {
-        let is_sender = setup.source.is_some();
+        let is_sender = !setup.applications.is_empty();
         let sender_port = RECEIVER_PORT + 1 + (setup.agent.flow() % SENDER_PORTS) as u16;
         let local = setup.local.len();
         let is_standard = setup.association.parts().path_policy == PathPolicySpec::default();
@@ -144,12 +142,11 @@ impl SctpEnd {
             alarm: Alarm::default(),
             phase: Phase::Waiting,
             id: None,
-            source: setup.source,
+            applications: setup.applications,
             start: setup.start,
             peer: setup.peer,
             peer_port: RECEIVER_PORT,
             carriage: setup.carriage,
-            blocked: false,
             shut: false,
             closed: None,
             last_stats: None,
@@ -167,7 +164,7 @@ impl SctpEnd {
 
     /// Sets the first alarm.
     pub(crate) fn begin(&mut self, context: &mut Context<'_>) {
-        if self.source.is_some() {
+        if !self.applications.is_empty() {
             self.alarm.arm(&mut context.network.queue, self.agent, Some(self.start));
         }
     }
@@ -189,7 +186,7 @@ impl SctpEnd {
         if !self.alarm.ring(seq) {
             return;
         }
-        if self.phase == Phase::Waiting && self.source.is_some() {
+        if self.phase == Phase::Waiting && !self.applications.is_empty() {
             self.connect(context.now);
         }
         if self.asks_last_hops {
@@ -319,13 +316,10 @@ impl SctpEnd {
     /// Returns when the application will act next.
     #[inline]
     fn user_deadline(&self, now: Time) -> Option<Time> {
-        let source = self.source.as_ref()?;
         if self.phase != Phase::Up || self.shut {
             return None;
         }
-        let due = if self.blocked { None } else { source.next_due() };
-        let stop = Some(source.stop()).filter(|stop| *stop < Time::MAX);
-        earlier(due, stop).filter(|at| *at > now)
+        self.applications.next_action(now)
     }
 
     /// Takes the endpoint's events. Returns whether there were any.
@@ -344,12 +338,18 @@ impl SctpEnd {
         while let Some((id, event)) = self.endpoint.poll_event() {
             match event {
                 Event::DataReady => self.read(context, id, false),
-                Event::SendSpace => self.blocked = false,
+                Event::SendSpace => self.applications.on_space(),
+                Event::SendFailed(failure) => {
+                    let number = failure.ppid ^ PPID_MASK;
+                    let sink = context.flow.sink_of(failure.stream);
+                    sink.give_up(context.now, context.network.window, number);
+                }
                 Event::Connected { outbound_streams, .. } => {
                     self.id = Some(id);
                     self.phase = Phase::Up;
-                    if let Some(source) = &mut self.source {
-                        source.limit_streams(outbound_streams);
+                    self.applications.limit_streams(outbound_streams);
+                    for (stream, value) in self.applications.stream_values() {
+                        self.endpoint.set_stream_value(id, stream, value);
                     }
                 }
                 Event::LocalAddressAdded { .. } => self.prefer_wanted(context.now),
@@ -401,8 +401,7 @@ impl SctpEnd {
     /// Reads all received data. A file is compared with the original. At the end of the association, the call that finds no more data is
     /// made as well, because it removes the association.
     fn read(&mut self, context: &mut Context<'_>, id: AssocId, is_over: bool) {
-        let sink = &mut context.flow.sink;
-        let compares = sink.compares();
+        let compares = context.flow.sink.compares();
         let mut content: Vec<u8> = Vec::new();
         loop {
             let received = self.endpoint.recv(context.now, id, &mut |piece| {
@@ -418,6 +417,7 @@ impl SctpEnd {
                 len: received.len as u64,
                 end: received.end,
             };
+            let sink = context.flow.sink_of(received.stream);
             if compares {
                 sink.compare(&delivery, &content);
                 content.clear();
@@ -435,16 +435,18 @@ impl SctpEnd {
         if self.phase != Phase::Up || self.shut {
             return;
         }
-        let (Some(id), Some(source)) = (self.id, &mut self.source) else {
+        let Some(id) = self.id.filter(|_| !self.applications.is_empty()) else {
             return;
         };
-        while !self.blocked && source.next_due().is_some_and(|due| due <= context.now) && source.stop() > context.now {
-            match self.endpoint.send(context.now, id, source.message()) {
+        let window = context.network.window;
+        while let Some((number, message)) = self.applications.next_message(context.now) {
+            let stream = message.stream;
+            match self.endpoint.send(context.now, id, message) {
                 Ok(()) => {
-                    let created = source.advance(context.now);
-                    context.flow.sink.sent(created);
+                    let created = self.applications.taken(context.now, number);
+                    context.flow.sink_of(stream).sent(created, window);
                 }
-                Err(SendError::Full(_)) => self.blocked = true,
+                Err(SendError::Full(_)) => self.applications.on_full(number),
                 Err(error) => {
                     self.shut = true;
                     self.endpoint.abort(context.now, id, &error.to_string());
@@ -452,7 +454,7 @@ impl SctpEnd {
                 }
             }
         }
-        if source.is_exhausted(context.now) {
+        if self.applications.is_done(context.now) {
             self.shut = true;
             self.endpoint.shutdown(context.now, id);
         }
@@ -577,9 +579,9 @@ impl SctpEnd {
         self.id.is_some()
     }
 
-    /// Returns the application at the sender.
-    pub(crate) fn source(&self) -> Option<&Source> {
-        self.source.as_ref()
+    /// Returns the source of a class of messages at the sender: 0 is the flow itself.
+    pub(crate) fn source(&self, class: usize) -> Option<&Source> {
+        self.applications.source(class)
     }
 
     /// Returns the association, if there is one.

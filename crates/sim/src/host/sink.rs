@@ -26,6 +26,14 @@ pub(crate) struct Sink {
     pub(crate) delivered: u64,
     pub(crate) repeated: u64,
     pub(crate) disordered: u64,
+    /// Messages that the sender gave up in the window.
+    pub(crate) window_given_up: u64,
+    /// Age up to which a message is of use.
+    deadline: Option<Span>,
+    /// Messages created in the window whose deadline is in it too.
+    pub(crate) due: u64,
+    /// Those of them that were delivered before it.
+    pub(crate) in_time: u64,
     /// When the last message so far was delivered.
     pub(crate) last_delivery: Time,
     /// The longest time in the window between two deliveries.
@@ -54,10 +62,58 @@ impl Sink {
         }
     }
 
+    /// Measures which messages are delivered up to this age.
+    #[must_use]
+    pub(crate) fn with_deadline(self, deadline: Option<Span>) -> Self {
+        Sink { deadline, ..self }
+    }
+
     /// Records the creation of a message.
     #[inline]
-    pub(crate) fn sent(&mut self, at: Time) {
+    pub(crate) fn sent(&mut self, at: Time, window: Window) {
         self.pending.push(at);
+        self.sent_datagram(at, window);
+    }
+
+    /// Records the creation of a datagram, whose packet carries the creation time.
+    #[inline]
+    pub(crate) fn sent_datagram(&mut self, at: Time, window: Window) {
+        self.due += u64::from(self.is_due(at, window));
+    }
+
+    /// Returns whether a message created then has a deadline, and both are in the window.
+    #[inline]
+    fn is_due(&self, created: Time, window: Window) -> bool {
+        let is_over = |deadline| created + deadline <= window.to;
+        self.deadline.is_some_and(is_over) && window.contains(created)
+    }
+
+    /// Notes that the sender gave a message up; `number` as in [`Delivery`].
+    pub(crate) fn give_up(&mut self, now: Time, window: Window, number: u32) {
+        self.pending.give_up(number);
+        self.window_given_up += u64::from(window.contains(now));
+    }
+
+    /// Returns whether every message was delivered or given up.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.pending.is_settled()
+    }
+
+    /// Counts a message that was delivered as a whole.
+    #[inline]
+    fn measure(&mut self, now: Time, window: Window, created: Time) {
+        self.delivered += 1;
+        if window.contains(now) {
+            self.delays.add(now.since(created));
+        }
+    }
+
+    /// Counts a message that is delivered for the first time.
+    #[inline]
+    fn measure_in_time(&mut self, now: Time, window: Window, created: Time) {
+        if self.deadline.is_some_and(|deadline| now.since(created) <= deadline) {
+            self.in_time += u64::from(self.is_due(created, window));
+        }
     }
 
     /// Returns how many bytes of the message on this stream have been delivered.
@@ -118,12 +174,19 @@ impl Sink {
         }
     }
 
-    /// Records the delivery of a datagram, which may be a duplicate or out of order.
-    pub(crate) fn deliver_datagram(&mut self, now: Time, window: Window, delivery: Delivery, created: Time) {
+    /// Records the delivery of a datagram, which may be a duplicate or out of order. `is_copy`: the network made it of another one.
+    pub(crate) fn deliver_datagram(
+        &mut self,
+        now: Time,
+        window: Window,
+        delivery: Delivery,
+        created: Time,
+        is_copy: bool,
+    ) {
         self.count(now, window, delivery.len);
-        self.delivered += 1;
-        if window.contains(now) {
-            self.delays.add(now.since(created));
+        self.measure(now, window, created);
+        if !is_copy {
+            self.measure_in_time(now, window, created);
         }
     }
 
@@ -148,10 +211,8 @@ impl Sink {
             self.repeated += 1;
             return;
         };
-        self.delivered += 1;
-        if window.contains(now) {
-            self.delays.add(now.since(created));
-        }
+        self.measure(now, window, created);
+        self.measure_in_time(now, window, created);
         if !delivery.unordered {
             self.check_order(delivery.stream, number);
         }
@@ -204,9 +265,9 @@ mod tests {
     fn delays_are_measured_out_of_order() {
         let mut sink = Sink::default();
         let at = |ms| Time::ZERO + Span::from_millis(ms);
-        sink.sent(at(0));
-        sink.sent(at(10));
-        sink.sent(at(20));
+        sink.sent(at(0), WINDOW);
+        sink.sent(at(10), WINDOW);
+        sink.sent(at(20), WINDOW);
         sink.deliver(at(30), WINDOW, message(1, 5));
         sink.deliver(at(50), WINDOW, message(0, 5));
         assert_eq!((sink.delivered, sink.bytes), (2, 10));
@@ -223,7 +284,7 @@ mod tests {
         let mut sink = Sink::default();
         assert_eq!(sink.longest_silence(window, at(500)), None);
         for (number, ms) in [(0, 10), (1, 150), (2, 350), (3, 600)] {
-            sink.sent(at(0));
+            sink.sent(at(0), WINDOW);
             sink.deliver(at(ms), window, message(number, 5));
         }
         assert_eq!(sink.longest_silence(window, at(700)), Some(Span::from_millis(250)));
@@ -234,7 +295,7 @@ mod tests {
     fn detects_duplicates_and_disorder() {
         let mut sink = Sink::default();
         for _ in 0..6 {
-            sink.sent(Time::ZERO);
+            sink.sent(Time::ZERO, WINDOW);
         }
         for number in [0, 2, 2, 1, 5, 3] {
             sink.deliver(Time::ZERO, WINDOW, message(number, 1));
@@ -247,8 +308,8 @@ mod tests {
     #[test]
     fn parts_of_a_file_are_compared_at_their_offsets() {
         let mut sink = Sink::for_file(FileContent::Given(bytes::Bytes::from_static(b"abcdefghij")), 6);
-        sink.sent(Time::ZERO);
-        sink.sent(Time::ZERO);
+        sink.sent(Time::ZERO, WINDOW);
+        sink.sent(Time::ZERO, WINDOW);
         let part = |len, end| Delivery {
             len,
             end,

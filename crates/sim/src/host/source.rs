@@ -14,8 +14,13 @@ pub(crate) struct Source {
     sizes: Sizes,
     /// Length of the next message.
     message_bytes: u32,
+    /// Messages from one key frame to the next, and the length of these.
+    key: Option<(u64, u32)>,
+    /// The streams, after those of other sources of the association.
+    first_stream: u16,
     streams: u16,
     unordered: bool,
+    reliability: Reliability,
     file: Option<FileContent>,
     /// Number of messages; none if unlimited.
     total: Option<u64>,
@@ -106,8 +111,14 @@ impl Source {
             rng,
             sizes,
             message_bytes: config.message_bytes,
+            key: config
+                .key_every
+                .zip(config.key_bytes)
+                .map(|(every, bytes)| (every.into(), bytes)),
+            first_stream: 0,
             streams: config.streams,
             unordered: config.unordered,
+            reliability: config.reliability(),
             file,
             total,
             stop: stop.map_or(Time::MAX, |stop| Time::ZERO + stop),
@@ -117,6 +128,17 @@ impl Source {
         };
         source.draw_size();
         source
+    }
+
+    /// Makes the source use the streams from this one on.
+    #[must_use]
+    pub(crate) fn on_streams_from(self, first_stream: u16) -> Self {
+        Source { first_stream, ..self }
+    }
+
+    /// Returns the streams that the source uses.
+    pub(crate) fn streams(&self) -> core::ops::Range<u16> {
+        self.first_stream..self.first_stream + self.streams
     }
 
     /// Draws the length of the next message, if lengths are random.
@@ -152,13 +174,17 @@ impl Source {
 
     /// Limits the number of streams.
     pub(crate) fn limit_streams(&mut self, streams: u16) {
-        self.streams = self.streams.min(streams).max(1);
+        self.first_stream = self.first_stream.min(streams.saturating_sub(1));
+        self.streams = self.streams.min(streams - self.first_stream).max(1);
     }
 
     /// Returns the length of the message that is due, in bytes.
     pub(crate) fn message_len(&self) -> u32 {
         match &self.file {
-            None => self.message_bytes,
+            None => match self.key {
+                Some((every, bytes)) if self.next.is_multiple_of(every) => bytes,
+                _ => self.message_bytes,
+            },
             Some(file) => {
                 let left = file.len().saturating_sub(self.next * u64::from(self.message_bytes));
                 left.min(u64::from(self.message_bytes)) as u32
@@ -166,11 +192,19 @@ impl Source {
         }
     }
 
+    /// Returns how long the message that is due has existed. Messages that are always ready are created when they are taken.
+    fn age(&self, now: Time) -> Span {
+        match self.pace {
+            Pace::Ready => Span::ZERO,
+            _ => now.since(self.due),
+        }
+    }
+
     /// Returns the message that is due.
     #[inline]
-    pub(crate) fn message(&self) -> Message {
+    pub(crate) fn message(&self, now: Time) -> Message {
         let payload = match &self.file {
-            None => MessagePayload::Zeros(self.message_bytes),
+            None => MessagePayload::Zeros(self.message_len()),
             Some(file) => {
                 let start = self.next * u64::from(self.message_bytes);
                 let end = (start + u64::from(self.message_bytes)).min(file.len());
@@ -178,13 +212,17 @@ impl Source {
             }
         };
         Message {
-            stream: self.stream,
+            stream: self.first_stream + self.stream,
             // Identifies the message at the receiver.
             ppid: self.next as u32 ^ PPID_MASK,
             unordered: self.unordered,
             immediate: false,
             context: 0,
-            reliability: Reliability::Full,
+            reliability: match self.reliability {
+                // It has waited for room in the send buffer.
+                Reliability::Lifetime(lifetime) => Reliability::Lifetime(lifetime - self.age(now)),
+                other => other,
+            },
             payload,
         }
     }
@@ -308,7 +346,9 @@ mod tests {
         let mut source = Source::new(&config, FlowKind::Udp, Time::ZERO, None, None, Rng::stream(3, "source"));
         let mut lengths = Vec::new();
         for _ in 0..100_000 {
-            assert!(matches!(source.message().payload, MessagePayload::Zeros(n) if n == source.message_len()));
+            assert!(
+                matches!(source.message(Time::ZERO).payload, MessagePayload::Zeros(n) if n == source.message_len())
+            );
             lengths.push(f64::from(source.message_len()));
             source.advance(Time::ZERO);
         }
@@ -351,7 +391,7 @@ mod tests {
         source.limit_streams(2);
         let mut parts = Vec::new();
         while !source.is_exhausted(Time::ZERO) {
-            let message = source.message();
+            let message = source.message(Time::ZERO);
             parts.push((message.stream, message.ppid ^ PPID_MASK, message.payload));
             source.advance(Time::ZERO);
         }

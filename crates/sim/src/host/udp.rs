@@ -35,6 +35,7 @@ impl UdpSender {
         while self.source.next_due().is_some_and(|due| due <= context.now) {
             let len = self.source.message_len();
             let created = self.source.advance(context.now);
+            context.flow.sink.sent_datagram(created, context.network.window);
             self.send(context, created, len);
         }
         self.alarm
@@ -74,6 +75,6 @@ impl UdpReceiver {
         context
             .flow
             .sink
-            .deliver_datagram(context.now, window, delivery, packet.sent);
+            .deliver_datagram(context.now, window, delivery, packet.sent, packet.is_copy);
     }
 }

@@ -94,6 +94,10 @@ pub struct FlowResult {
     pub goodput_bps: f64,
     /// Time from the flow's start to the delivery of the last byte, if the flow is finite and complete.
     pub completion: Option<Span>,
+    /// User data delivered once in the window, of this flow and of those that its association carries; 0 without an association of its own.
+    pub carried_bytes: u64,
+    /// Whether the association of another flow carries its messages. Its counters of packets, chunks and losses are then zero.
+    pub is_class: bool,
     /// The longest time in the window without a delivery to the receiving application, from the first delivery to the completion or
     /// the end of the window; none if nothing was delivered.
     pub longest_silence: Option<Span>,
@@ -105,6 +109,12 @@ pub struct FlowResult {
     pub messages_sent: u64,
     /// Messages delivered to the receiving application, over the whole run.
     pub messages_delivered: u64,
+    /// Messages that the sender gave up in the window. A few of them may have been delivered.
+    pub messages_given_up: u64,
+    /// Messages created in the window whose deadline is in it too; 0 if the flow has none.
+    pub messages_due: u64,
+    /// Those of `messages_due` that were delivered before their deadlines.
+    pub messages_in_time: u64,
     /// Messages delivered twice, over the whole run: zero unless a transport is defective (or it is UDP).
     pub messages_repeated: u64,
     /// Ordered messages delivered after a later one of their stream, over the whole run: zero unless a transport is defective.
@@ -146,10 +156,15 @@ pub struct FlowResult {
 
 impl FlowResult {
     /// Returns the T-R ratio: bytes that both ends sent divided by delivered user bytes, in the window; none if nothing was
-    /// delivered.
+    /// delivered, or without an association of its own.
     pub fn transmit_ratio(&self) -> Option<f64> {
         let sent = (self.sender_wire_bytes + self.receiver_wire_bytes) as f64;
-        (self.goodput_bytes > 0).then(|| sent / self.goodput_bytes as f64)
+        (self.carried_bytes > 0).then(|| sent / self.carried_bytes as f64)
+    }
+
+    /// Returns the share of messages delivered before their deadlines, 0 to 1; none if none had a deadline in the window.
+    pub fn in_time(&self) -> Option<f64> {
+        (self.messages_due > 0).then(|| self.messages_in_time as f64 / self.messages_due as f64)
     }
 
     /// Returns the unnecessary retransmissions in the window, as seen by the receiver.

@@ -13,8 +13,8 @@ use crate::config::{
 };
 use crate::engine::{Event, EventQueue};
 use crate::host::{
-    AddressChange, Agent, Alarm, FileContent, FlowState, IN_MEMORY, ReceiverSetup, SctpEnd, SctpSetup, SenderSetup,
-    Sink, Source, TcpReceiver, TcpSender, UdpReceiver, UdpSender,
+    AddressChange, Agent, Alarm, Applications, Class, FileContent, FlowState, IN_MEMORY, ReceiverSetup, SctpEnd,
+    SctpSetup, SenderSetup, Sink, Source, TcpReceiver, TcpSender, UdpReceiver, UdpSender,
 };
 use crate::ids::{AgentId, DirectionId};
 use crate::ledger::Ledger;
@@ -76,8 +76,10 @@ pub(super) struct FlowPlan {
     pub(super) name: String,
     pub(super) kind: FlowKind,
     pub(super) start: Time,
-    /// Whether an SCTP or TCP flow is finite.
+    /// Whether the association or connection of an SCTP or TCP flow is finite. One without an association of its own has none.
     pub(super) has_end: bool,
+    /// The flow whose association carries this one's messages, and the number of this one among those that it carries.
+    pub(super) with: Option<(usize, usize)>,
 }
 
 impl World {
@@ -149,7 +151,8 @@ impl World {
             silent: config.node.iter().map(|node| !node.icmp).collect(),
             fragmented: Fragmented::default(),
         };
-        let transport_flows = plans.iter().filter(|plan| plan.kind != FlowKind::Udp).count();
+        let has_transport = |plan: &&FlowPlan| plan.kind != FlowKind::Udp && plan.with.is_none();
+        let transport_flows = plans.iter().filter(has_transport).count();
         let unfinished = plans.iter().filter(|plan| plan.has_end).count();
         Ok(World {
             seed,
@@ -236,10 +239,32 @@ fn ends(
             start: start_of(flow, seed),
             has_end: flow.kind != FlowKind::Udp
                 && !outside.contains(&f)
-                && (flow.traffic.is_finite() || flow.stop.is_some()),
+                && flow.with.is_none()
+                && ends_by_itself(flow)
+                && classes_of(config, flow).all(|(_, class)| ends_by_itself(class)),
+            with: place_of(config, flow).filter(|(carrier, _)| !outside.contains(carrier)),
         });
     }
     Ok(ends)
+}
+
+/// Returns whether a flow has a last message.
+fn ends_by_itself(flow: &FlowConfig) -> bool {
+    flow.traffic.is_finite() || flow.stop.is_some()
+}
+
+/// Returns the flows whose messages the association of `flow` carries, each with its number in the scenario.
+fn classes_of<'c>(config: &'c SimConfig, flow: &'c FlowConfig) -> impl Iterator<Item = (usize, &'c FlowConfig)> {
+    let all = config.flow.iter().enumerate();
+    all.filter(|(_, other)| other.with.as_ref() == Some(&flow.name))
+}
+
+/// Returns the number of the flow whose association carries this one's messages, and the place of this one among those with it.
+fn place_of(config: &SimConfig, flow: &FlowConfig) -> Option<(usize, usize)> {
+    let name = flow.with.as_ref()?;
+    let carrier = config.flow.iter().position(|other| other.name == *name)?;
+    let place = classes_of(config, &config.flow[carrier]).position(|(_, class)| class.name == flow.name)?;
+    Some((carrier, place))
 }
 
 /// Returns the name, the node and the channel of each radio.
@@ -438,7 +463,7 @@ impl FlowBuilder<'_> {
         flows: &mut Vec<FlowState>,
     ) -> Result<(), ConfigError> {
         let flow = self.flow;
-        if self.outside {
+        if self.outside || flow.with.is_some() {
             agents.extend([Agent::Outside, Agent::Outside]);
             flows.push(self.state(Sink::default()));
             return Ok(());
@@ -447,9 +472,13 @@ impl FlowBuilder<'_> {
         let file = self.file(resources)?;
         let start = start_of(flow, self.seed);
         let source = Source::new(traffic, flow.kind, start, flow.stop, file.clone(), self.rng("source"));
+        let mut classes = Vec::new();
         match flow.kind {
             FlowKind::Sctp => {
-                agents.extend(self.sctp_ends(source, start, parameters)?);
+                let mut applications = Applications::default();
+                applications.add(source, traffic.stream_value);
+                classes = self.classes(&mut applications);
+                agents.extend(self.sctp_ends(applications, start, parameters)?);
             }
             FlowKind::Tcp => {
                 let config = |end| self.first.limit_tcp(flow.tcp_parameters(), end);
@@ -483,12 +512,41 @@ impl FlowBuilder<'_> {
             Some(file) => Sink::for_file(file, traffic.message_bytes),
             None => Sink::default(),
         };
-        flows.push(self.state(sink));
+        let sink = sink.with_deadline(traffic.useful_for());
+        flows.push(FlowState {
+            classes,
+            ..self.state(sink)
+        });
         Ok(())
     }
 
+    /// Adds the sources of the flows that this one's association carries. Returns their sinks.
+    fn classes(&self, applications: &mut Applications) -> Vec<Class> {
+        let mut first_stream = self.flow.traffic.streams;
+        let mut classes = Vec::new();
+        for (_, class) in classes_of(self.config, self.flow) {
+            let traffic = &class.traffic;
+            let rng = Rng::stream(self.seed, &format!("flow/{}/source", class.name));
+            let source = Source::new(traffic, class.kind, start_of(class, self.seed), class.stop, None, rng);
+            let source = source.on_streams_from(first_stream);
+            let streams = source.streams();
+            first_stream = streams.end;
+            applications.add(source, traffic.stream_value);
+            classes.push(Class {
+                streams,
+                sink: Sink::default().with_deadline(traffic.useful_for()),
+            });
+        }
+        classes
+    }
+
     /// Returns both ends of an SCTP flow.
-    fn sctp_ends(&self, source: Source, start: Time, parameters: &mut Parameters) -> Result<[Agent; 2], ConfigError> {
+    fn sctp_ends(
+        &self,
+        applications: Applications,
+        start: Time,
+        parameters: &mut Parameters,
+    ) -> Result<[Agent; 2], ConfigError> {
         let flow = self.flow;
         let routes = &self.topology.flows[self.f as usize];
         let name_of = |i: DirectionId| crate::topology::interface_name(self.config, i);
@@ -516,13 +574,13 @@ impl FlowBuilder<'_> {
                 })
                 .collect()
         };
-        let end = |agent: AgentId, local: &Vec<_>, peer: &Vec<_>, association, source, random| {
+        let end = |agent: AgentId, local: &Vec<_>, peer: &Vec<_>, association, applications, random| {
             SctpEnd::new(SctpSetup {
                 agent,
                 local: local.clone(),
                 peer: peer.clone(),
                 association,
-                source,
+                applications,
                 start,
                 carriage: self.config.carriage,
                 random,
@@ -550,7 +608,7 @@ impl FlowBuilder<'_> {
                 &sender,
                 &receiver,
                 ours,
-                Some(source),
+                applications,
                 self.rng("sender"),
             )?,
             end(
@@ -558,7 +616,7 @@ impl FlowBuilder<'_> {
                 &receiver,
                 &sender,
                 theirs,
-                None,
+                Applications::default(),
                 self.rng("receiver"),
             )?,
         ];
@@ -575,6 +633,7 @@ impl FlowBuilder<'_> {
         FlowState {
             routes: self.topology.flows[self.f as usize].clone(),
             sink,
+            classes: Vec::new(),
             sent_packets: [0; 2],
             sent_bytes: [0; 2],
             numbers: [0; 2],

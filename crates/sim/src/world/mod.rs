@@ -319,8 +319,10 @@ impl World {
                 });
             }
         }
-        for (flow, state) in (0..).zip(&mut self.flows) {
-            let bytes = state.sink.bytes - core::mem::replace(&mut state.sink.sampled_bytes, state.sink.bytes);
+        for flow in 0..self.flows.len() {
+            let sink = self.sink_mut(flow);
+            let bytes = sink.bytes - core::mem::replace(&mut sink.sampled_bytes, sink.bytes);
+            let flow = flow as u32;
             observer.sample(&Sample::Goodput { at, flow, bytes, over });
         }
         let directions = DirectionId::all(self.network.directions.len() / 2);

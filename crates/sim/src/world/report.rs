@@ -1,13 +1,23 @@
 //! Builds the result of a run.
 
 use whimbrel_control::{Span, Time};
+use whimbrel_proto::AssociationStats;
 
 use super::World;
-use crate::host::{Agent, ends_of};
+use crate::host::{Agent, Sink, Source, ends_of};
 use crate::ledger::DropCounts;
 use crate::link::Window;
 use crate::measure::{EndReason, FlowOutcome, FlowResult, Histogram, LinkResult, RadioResult, RunResult};
 use crate::network::mix;
+
+/// What the ends of a flow know of it.
+struct Ends<'w> {
+    outcome: FlowOutcome,
+    /// The sending application.
+    source: Option<&'w Source>,
+    sender: AssociationStats,
+    receiver: AssociationStats,
+}
 
 impl World {
     pub(super) fn finish(mut self, end: EndReason) -> RunResult {
@@ -20,7 +30,7 @@ impl World {
             .map(|f| {
                 let mut result = self.flow_result(f, from, to);
                 // Moved: with thousands of flows, copies would take as much memory as all their buffers.
-                result.delays = core::mem::take(&mut self.flows[f].sink.delays);
+                result.delays = core::mem::take(&mut self.sink_mut(f).delays);
                 result
             })
             .collect();
@@ -57,39 +67,21 @@ impl World {
     fn flow_result(&self, f: usize, from: Time, to: Time) -> FlowResult {
         let plan = &self.plan.flows[f];
         let state = &self.flows[f];
-        let sink = &state.sink;
-        let (outcome, source, sender, receiver) = match ends_of(&self.agents, f as u32) {
-            (Agent::Sctp(sender), Agent::Sctp(receiver)) => (
-                sender.outcome(),
-                sender.source(),
-                sender.window_stats(),
-                receiver.window_stats(),
-            ),
-            (Agent::TcpSender(sender), Agent::TcpReceiver(receiver)) => (
-                sender.outcome(),
-                Some(sender.source()),
-                sender.window_stats(),
-                receiver.window_stats(),
-            ),
-            (Agent::UdpSender(sender), _) => {
-                let source = &sender.source;
-                let outcome = match source.next_due() {
-                    _ if self.now <= plan.start => FlowOutcome::NotStarted,
-                    None => FlowOutcome::Completed,
-                    Some(_) => FlowOutcome::Running,
-                };
-                (outcome, Some(source), Default::default(), Default::default())
-            }
-            _ => {
-                let outcome = match state.numbers {
-                    [0, 0] => FlowOutcome::NotStarted,
-                    _ => FlowOutcome::Running,
-                };
-                (outcome, None, Default::default(), Default::default())
-            }
-        };
+        let sink = self.sink(f);
+        let Ends {
+            outcome,
+            source,
+            sender,
+            receiver,
+        } = self.ends(f);
         let sent = source.map_or(0, |source| source.produced());
-        let all = plan.has_end && source.is_some_and(|source| source.is_exhausted(self.now)) && sink.delivered == sent;
+        let carrier = plan.with.map_or(f, |(carrier, _)| carrier);
+        let is_class = plan.with.is_some();
+        let is_finite = self.plan.flows[carrier].has_end;
+        let is_exhausted = source.is_some_and(|source| source.is_exhausted(self.now));
+        // An association that failed has given up the rest.
+        let has_failed = matches!(outcome, FlowOutcome::Failed(_));
+        let all = is_finite && is_exhausted && sink.is_settled() && !has_failed;
         let completion = (all && sent > 0).then(|| sink.last_delivery.since(plan.start));
         let active_to = completion.map_or(to, |span| to.min(plan.start + span));
         let active = active_to.since(from.max(plan.start));
@@ -104,11 +96,16 @@ impl World {
             goodput_bytes: sink.window_bytes,
             goodput_bps: per_second(sink.window_bytes as f64 * 8.0, active),
             completion,
+            carried_bytes: if is_class { 0 } else { state.carried_bytes() },
+            is_class,
             longest_silence: sink.longest_silence(Window { from, to }, active_to),
             delay: sink.delays.summary(),
             delays: Histogram::default(),
             messages_sent: sent,
             messages_delivered: sink.delivered,
+            messages_given_up: sink.window_given_up,
+            messages_due: sink.due,
+            messages_in_time: sink.in_time,
             messages_repeated: sink.repeated,
             messages_disordered: sink.disordered,
             sender_wire_bytes: state.sent_bytes[0],
@@ -133,9 +130,70 @@ impl World {
         }
     }
 
+    /// Returns what the ends of a flow know of it. Another flow's association may carry it: then only its source is its own.
+    fn ends(&self, f: usize) -> Ends<'_> {
+        let (carrier, class) = self.plan.flows[f]
+            .with
+            .map_or((f, 0), |(carrier, place)| (carrier, place + 1));
+        match ends_of(&self.agents, carrier as u32) {
+            (Agent::Sctp(sender), _) if class > 0 => Ends {
+                outcome: sender.outcome(),
+                source: sender.source(class),
+                sender: AssociationStats::default(),
+                receiver: AssociationStats::default(),
+            },
+            (Agent::Sctp(sender), Agent::Sctp(receiver)) => Ends {
+                outcome: sender.outcome(),
+                source: sender.source(0),
+                sender: sender.window_stats(),
+                receiver: receiver.window_stats(),
+            },
+            (Agent::TcpSender(sender), Agent::TcpReceiver(receiver)) => Ends {
+                outcome: sender.outcome(),
+                source: Some(sender.source()),
+                sender: sender.window_stats(),
+                receiver: receiver.window_stats(),
+            },
+            (Agent::UdpSender(sender), _) => Ends {
+                outcome: match sender.source.next_due() {
+                    _ if self.now <= self.plan.flows[f].start => FlowOutcome::NotStarted,
+                    None => FlowOutcome::Completed,
+                    Some(_) => FlowOutcome::Running,
+                },
+                source: Some(&sender.source),
+                sender: AssociationStats::default(),
+                receiver: AssociationStats::default(),
+            },
+            _ => Ends {
+                outcome: match self.flows[f].numbers {
+                    [0, 0] => FlowOutcome::NotStarted,
+                    _ => FlowOutcome::Running,
+                },
+                source: None,
+                sender: AssociationStats::default(),
+                receiver: AssociationStats::default(),
+            },
+        }
+    }
+
+    /// Returns the receiving application of a flow.
+    fn sink(&self, f: usize) -> &Sink {
+        match self.plan.flows[f].with {
+            Some((carrier, place)) => &self.flows[carrier].classes[place].sink,
+            None => &self.flows[f].sink,
+        }
+    }
+
+    pub(super) fn sink_mut(&mut self, f: usize) -> &mut Sink {
+        match self.plan.flows[f].with {
+            Some((carrier, place)) => &mut self.flows[carrier].classes[place].sink,
+            None => &mut self.flows[f].sink,
+        }
+    }
+
     /// Returns a hash of the flow's packets and of its result for the application.
     fn flow_fingerprint(&self, f: usize) -> u64 {
-        let sink = &self.flows[f].sink;
+        let sink = self.sink(f);
         let words = [
             sink.bytes,
             sink.delivered,

@@ -3,6 +3,7 @@
 mod aqm;
 mod arp;
 mod buffers;
+mod classes;
 mod common;
 mod config;
 mod counters;

@@ -2,10 +2,13 @@
 
 use crate::common::{flow, pair, run};
 use whimbrel_control::discriminator::{DiscriminatorSpec, JitterParameters, NoisyParameters};
+use whimbrel_control::window::{CubicParameters, WindowSpec};
 use whimbrel_control::{Rate, Scheme, Span};
 use whimbrel_proto::AssociationConfig;
 use whimbrel_sim::LinkResult;
-use whimbrel_sim::config::{FlowConfig, FlowKind, LossConfig, QueueConfig, RedConfig, SimConfig, TrafficConfig};
+use whimbrel_sim::config::{
+    FlowConfig, FlowKind, LossConfig, QueueConfig, RedConfig, ScheduleStep, SimConfig, TrafficConfig,
+};
 
 fn with(scheme: &str) -> AssociationConfig {
     AssociationConfig {
@@ -79,10 +82,12 @@ fn random_loss_costs_less_than_with_the_standard() {
         ("veno", false, 1.5),
         ("westwood", false, 2.0),
         ("cubic", false, 1.05),
+        ("abba", false, 1.15),
         ("bbr", false, 2.0),
         ("bbr1", false, 2.6),
         ("copa", false, 2.5),
         ("whimbrel", false, 2.4),
+        ("drain", false, 2.4),
     ];
     let standard = goodput(&path("standard", 0.01));
     assert!((2.0..4.5).contains(&standard), "{standard}");
@@ -118,10 +123,12 @@ fn pure_congestion_is_no_worse_than_with_the_standard() {
         ("westwood", 2 * lost),
         ("vegas", 0),
         ("cubic", 2 * lost),
+        ("abba", 2 * lost),
         ("bbr", lost),
         ("bbr1", lost),
         ("copa", 0),
         ("whimbrel", 2 * lost),
+        ("drain", 0),
         ("oracle", lost),
         ("jsctp", 2 * lost),
     ] {
@@ -188,6 +195,62 @@ fn copa_keeps_a_few_packets_queued_at_full_rate() {
         assert!(share > 0.99, "{mbps} Mbit/s: {share}");
         assert_eq!(refused(&result.links[0]), 0, "{mbps} Mbit/s");
     }
+}
+
+#[test]
+fn abba_takes_capacity_that_grows_much() {
+    // 10 and 40 Mbit/s in turn for 10 s: the window passes 1.3 times that of the congestion, and then grows with the capacity.
+    let reached = |scheme| {
+        let mut config = long(&[scheme], 10, None);
+        config.link[0].queue = QueueConfig::DropTail {
+            packets: Some(134),
+            bytes: None,
+        };
+        let step = |n: u64| ScheduleStep {
+            up: None,
+            rate: Some(Rate::from_mbps(if n % 2 == 1 { 40 } else { 10 })),
+            ..ScheduleStep::up(Span::from_secs(10 * n), true)
+        };
+        config.link[0].schedule = (1..6).map(step).collect();
+        goodput(&config)
+    };
+    let (abba, cubic) = (reached("abba"), reached("cubic"));
+    println!("{abba:.1} and {cubic:.1} Mbit/s");
+    assert!(abba > 1.05 * cubic, "{abba} and {cubic} Mbit/s");
+}
+
+#[test]
+fn fqrtt_keeps_the_window_where_the_first_recovery_shows_a_full_queue() {
+    // 100 Mbit/s, 40 ms, a queue of one bandwidth-delay product, 0.01 % of loss, without HyStart++: the first slow start fills the queue.
+    let runs = |discriminator: &str, loss: f64, seeds: u64| {
+        let mut config = path("cubic", loss);
+        config.link[0].rate = Some(Rate::from_mbps(100));
+        config.link[0].queue = QueueConfig::DropTail {
+            packets: Some(334),
+            bytes: None,
+        };
+        let sctp = config.flow[0].sctp.get_or_insert_default();
+        sctp.discriminator = DiscriminatorSpec::by_name(discriminator);
+        sctp.window = Some(WindowSpec::Cubic(CubicParameters {
+            hystart: false,
+            ..CubicParameters::default()
+        }));
+        let results: Vec<_> = (1..=seeds).map(|seed| run(&config, seed)).collect();
+        let goodput = results.iter().map(|result| result.flows[0].goodput_bps).sum::<f64>() / (1e6 * seeds as f64);
+        (
+            goodput,
+            results.iter().map(|result| refused(&result.links[0])).sum::<u64>(),
+        )
+    };
+    let [(fqrtt, _), (every_loss, _)] = ["fqrtt", "every-loss"].map(|name| runs(name, 0.0001, 3));
+    println!("0.01 %: {fqrtt:.1} and {every_loss:.1} Mbit/s");
+    assert!(fqrtt > 1.3 * every_loss, "{fqrtt} and {every_loss} Mbit/s");
+    let [(fqrtt, dropped), (every_loss, expected)] = ["fqrtt", "every-loss"].map(|name| runs(name, 0.0, 1));
+    println!("no loss: {fqrtt:.1} and {every_loss:.1} Mbit/s, {dropped} and {expected} packets dropped");
+    assert!(
+        fqrtt > 0.97 * every_loss && dropped <= 2 * expected,
+        "{fqrtt} Mbit/s, {dropped} dropped"
+    );
 }
 
 #[test]

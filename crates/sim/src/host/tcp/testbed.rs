@@ -90,7 +90,7 @@ impl Testbed {
     }
 
     pub(super) fn message_sent(&mut self) {
-        self.flow.sink.sent(self.now);
+        self.flow.sink.sent(self.now, self.network.window);
     }
 }
 

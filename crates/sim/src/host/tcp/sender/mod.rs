@@ -422,7 +422,7 @@ impl TcpSender {
         {
             self.written += u64::from(self.source.message_len());
             let created = self.source.advance(context.now);
-            context.flow.sink.sent(created);
+            context.flow.sink.sent(created, context.network.window);
             self.stats.messages_sent += 1;
         }
         self.shut = self.source.is_exhausted(context.now);

@@ -151,7 +151,7 @@ impl TcpSender {
             if let Some(rate) = pace {
                 let header = crate::packet::IP_HEADER + 20 + u32::from(self.config.mss) - self.segment_bytes;
                 let sent = self.stats.data_bytes_sent - before + u64::from(header);
-                self.pacer.on_sent(context.now, sent, rate, Span::ZERO);
+                self.pacer.on_sent(context.now, sent, rate, Span::ZERO, 0);
             }
         }
         if let Some(delivery) = &mut self.delivery
