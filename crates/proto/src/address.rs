@@ -9,6 +9,16 @@ use crate::ids::{AssocId, PathId};
 /// The SCTP port is not part of it, as it is the same for all addresses of an endpoint (RFC 9260 §1.3).
 pub type TransportAddr = SocketAddr;
 
+/// Returns whether packets between such addresses are inside UDP.
+pub(crate) fn is_encapsulated(addr: TransportAddr) -> bool {
+    addr.port() != 0
+}
+
+/// Returns whether these are one IP address, with and without UDP.
+pub(crate) fn is_one_ip(addrs: &[TransportAddr]) -> bool {
+    addrs.iter().all(|addr| addr.ip() == addrs[0].ip())
+}
+
 /// Returns whether the address can be the address of a single host.
 pub(crate) fn is_unicast(ip: IpAddr) -> bool {
     let is_broadcast = matches!(ip, IpAddr::V4(ip) if ip.is_broadcast());

@@ -31,6 +31,8 @@ pub(crate) struct Scratch {
     pub(crate) gaps: Vec<u8>,
     pub(crate) duplicates: Vec<u8>,
     pub(crate) parameters: Vec<u8>,
+    /// The chunks of a packet that has been opened.
+    pub(crate) plain: Vec<u8>,
     /// Ranges of a SACK in another format.
     pub(crate) ranges: Ranges,
     /// Chunks declared lost in this call, recorded if verdicts are traced.

@@ -160,11 +160,18 @@ pub enum Discard {
     /// A chunk that must be authenticated and is not, or an AUTH chunk that is not valid (RFC 4895 §6.3).
     #[error("not authenticated")]
     Unauthenticated,
+    /// A packet of an encrypted association that is not encrypted, or not with its keys (draft-ietf-tsvwg-sctp-dtls-chunk); an INIT that does not
+    /// offer the encryption that this end requires.
+    #[error("not encrypted with the keys of the association")]
+    Unprotected,
+    /// An encrypted packet that had been received before, or that is older than the replay window.
+    #[error("encrypted packet received before")]
+    Replayed,
 }
 
 impl Discard {
     /// Every reason, in the order in which they are counted.
-    pub const ALL: [Discard; 15] = [
+    pub const ALL: [Discard; 17] = [
         Discard::Malformed,
         Discard::Checksum,
         Discard::NotForUs,
@@ -180,5 +187,7 @@ impl Discard {
         Discard::Flood,
         Discard::NotListening,
         Discard::Unauthenticated,
+        Discard::Unprotected,
+        Discard::Replayed,
     ];
 }

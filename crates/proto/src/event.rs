@@ -220,6 +220,10 @@ fn describe_abort(cause: Option<u16>, reason: &str) -> String {
         Some(11) => "restart of an association with new addresses",
         Some(12) => "user-initiated abort",
         Some(13) => "protocol violation",
+        Some(100) => "the peer requires encryption",
+        Some(101) => "no common way to agree on keys",
+        Some(102) => "both ends have chosen the same tie breaker",
+        Some(103) => "incompatible roles in key management",
         Some(code) => return format!(": cause {code}"),
     };
     if reason.is_empty() {

@@ -40,6 +40,7 @@ impl Extensions {
     pub(crate) const SENDS_ZERO_CHECKSUM: Extensions = Extensions(0x8000);
 
     /// Returns the extensions that an end with these settings would use.
+    // [8260:2.2.1-5, 2.2.1-6, 2.2.1-7]
     pub(crate) fn wanted(config: &Resolved) -> Extensions {
         let mut wanted = Extensions::default();
         wanted.add(config.parts.timestamps, Extensions::TIMESTAMPS);
@@ -73,6 +74,7 @@ impl Extensions {
     }
 
     /// Returns whether messages can be given up: with the chunk that belongs to the chunks of data (RFC 8260 §2.3.1).
+    // [7496:3-1]
     pub(crate) fn gives_up(self) -> bool {
         self.has(if self.has(Extensions::INTERLEAVING) {
             Extensions::I_FORWARD_TSN
@@ -82,6 +84,7 @@ impl Extensions {
     }
 
     /// Returns the extensions of this end that the peer's allow.
+    // [9653:5.2-1]
     pub(crate) fn in_common(self, peer: Extensions) -> Extensions {
         // A direction of its own, which needs nothing of the peer.
         Extensions(self.0 & (peer.0 | Extensions::ACCEPTS_ZERO_CHECKSUM.0))
@@ -121,6 +124,8 @@ impl Extensions {
     }
 
     /// Adds the parameters that name the extensions.
+    // [6525:5.1.1-1]
+    // [9653:4-2, 4-3, 5.1-1]
     pub(crate) fn emit(self, list: &mut Vec<u8>) {
         if self.has(Extensions::TIMESTAMPS) {
             Parameter::Timestamps.emit(list);

@@ -21,6 +21,7 @@ mod extensions;
 mod ids;
 mod message;
 mod packet;
+mod protection;
 mod receive;
 mod send;
 mod streams;
@@ -37,6 +38,10 @@ pub use error::{AddressError, ConfigError, ConnectError, Discard, SendError};
 pub use event::{CloseReason, Event, SendFailure, SendFailureCause};
 pub use ids::{AssocId, PathId};
 pub use message::{Message, MessagePayload, Received, Reliability};
+pub use protection::{
+    KeyExchange, KeyLimits, KeySource, MAX_METHODS, NullKeys, Party, Protect, ProtectionConfig, ProtectionError,
+    ProtectionStats, Role,
+};
 pub use receive::ReceiverStats;
 pub use send::path::{JudgedLosses, PathInfo, PathQuality, PathState, RecoveryMode};
 pub use streams::{StreamChange, StreamChangeError, StreamList};

@@ -1,6 +1,6 @@
 //! A packet under construction.
 
-use whimbrel_wire::{COMMON_HEADER_LEN, Chunk, Data, PacketSink, TIMESTAMP_LEN, Timestamp};
+use whimbrel_wire::{COMMON_HEADER_LEN, Chunk, Data, MAX_RECORD_CONTENT, PacketSink, TIMESTAMP_LEN, Timestamp};
 
 use crate::association::Signer;
 use crate::{Ecn, PathId};
@@ -19,6 +19,8 @@ pub(crate) struct Packet<'s> {
     pub(crate) stamp: Option<Timestamp>,
     /// The packet has an AUTH chunk, whose HMAC is filled in at the end.
     pub(crate) signed: bool,
+    /// All chunks are the content of a DTLS chunk, which is encrypted at the end.
+    pub(crate) sealed: bool,
     /// A chunk requires a correct CRC32c (RFC 9653 §5.2 rules 1 to 3).
     needs_checksum: bool,
 }
@@ -35,6 +37,7 @@ impl<'s> Packet<'s> {
             ecn: Ecn::NotEct,
             stamp: None,
             signed: false,
+            sealed: false,
             needs_checksum: false,
         }
     }
@@ -49,6 +52,16 @@ impl<'s> Packet<'s> {
         }
     }
 
+    /// Starts a DTLS chunk, which contains all others. It takes `overhead` bytes besides them.
+    // [dtls:3.1-6, 3.2-4, 5.2-1, 5.2-2, 5.2-4]
+    pub(crate) fn begin_sealed(&mut self, overhead: usize) {
+        self.sealed = true;
+        self.room = self.room.saturating_sub(overhead).min(MAX_RECORD_CONTENT);
+        self.len += overhead;
+        self.sink.begin_sealed();
+    }
+
+    // [9653:5.2-2, 5.2-4, 5.2-5]
     pub(crate) fn push(&mut self, chunk: &Chunk<'_>) {
         self.needs_checksum |= matches!(chunk, Chunk::Init(_) | Chunk::CookieEcho { .. } | Chunk::Asconf(_));
         self.append(chunk);
@@ -79,6 +92,8 @@ impl<'s> Packet<'s> {
     }
 
     /// Ends the packet and returns its length in bytes. `zero_checksum`: the peer accepts a checksum of zero.
+    // [9653:5.2-7]
+    // [6951:5.3-4]
     pub(crate) fn finish(self, zero_checksum: bool) -> usize {
         if zero_checksum && !self.needs_checksum {
             self.sink.finish_without_checksum()

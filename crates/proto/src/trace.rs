@@ -92,6 +92,8 @@ pub enum TimerKind {
     Autoclose,
     /// The first message of the peer did not arrive in time.
     FirstMessage,
+    /// The peer has not shown yet that it has the keys of an encrypted association.
+    Proof,
 }
 
 /// What happened.

@@ -11,6 +11,8 @@ pub mod process;
 use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// The environment variable with the path of the file that lists tests that were not run.
 pub const LIST: &str = "WHIMBREL_NOT_RUN";
@@ -30,6 +32,24 @@ impl fmt::Display for Extent {
             Extent::Whole => "NOT RUN",
             Extent::Part => "NOT RUN IN PART",
         })
+    }
+}
+
+/// Waits until a host can use its new address `addr`, with or without the length of its prefix. A worker of the kernel inserts the route to an
+/// IPv6 address after `ip addr add` has ended, also with `nodad`. `ip` returns a command that runs `ip` on this host.
+///
+/// # Panics
+/// If there is no route within 10 s.
+pub fn await_address(mut ip: impl FnMut() -> Command, addr: &str) {
+    let addr = addr.split('/').next().unwrap_or(addr);
+    let until = Instant::now() + Duration::from_secs(10);
+    loop {
+        let route = ip().args(["route", "get", addr]).output().expect("ip runs");
+        if route.stdout.starts_with(b"local ") {
+            return;
+        }
+        assert!(Instant::now() < until, "no route to {addr}");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

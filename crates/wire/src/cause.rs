@@ -1,4 +1,5 @@
-//! Error causes of ERROR, ABORT and ASCONF-ACK: RFC 9260 §3.3.10, RFC 5061 §4.3, RFC 4895 §4.1.
+//! Error causes of ERROR, ABORT and ASCONF-ACK: RFC 9260 §3.3.10, RFC 5061 §4.3, RFC 4895 §4.1,
+//! draft-ietf-tsvwg-sctp-dtls-chunk.
 
 use std::fmt;
 
@@ -34,6 +35,14 @@ pub mod cause_code {
     pub const USER_INITIATED_ABORT: u16 = 12;
     /// Protocol Violation, §3.3.10.13.
     pub const PROTOCOL_VIOLATION: u16 = 13;
+    /// Missing DTLS Chunk Support, draft-ietf-tsvwg-sctp-dtls-chunk.
+    pub const MISSING_DTLS_SUPPORT: u16 = 100;
+    /// No Common DTLS Key Management Method, draft-ietf-tsvwg-sctp-dtls-chunk.
+    pub const NO_COMMON_KEY_MANAGEMENT: u16 = 101;
+    /// DTLS Key Management Tie Breaker Collision, draft-ietf-tsvwg-sctp-dtls-chunk.
+    pub const TIE_BREAKER_COLLISION: u16 = 102;
+    /// Incompatible DTLS Key Management Roles, draft-ietf-tsvwg-sctp-dtls-chunk.
+    pub const INCOMPATIBLE_ROLES: u16 = 103;
     /// Request to Delete Last Remaining IP Address, RFC 5061 §4.3.1.
     pub const DELETE_LAST_ADDRESS: u16 = 0xa0;
     /// Operation Refused Due to Resource Shortage, RFC 5061 §4.3.2.
@@ -60,6 +69,7 @@ impl<'a> RawCause<'a> {
     }
 
     /// Returns the cause code.
+    // [dtls:4.3-1, 4.3-3, 4.3-5, 4.3-7]
     #[must_use]
     pub fn code(self) -> u16 {
         self.0.tlv_type()
@@ -117,6 +127,14 @@ pub enum Cause<'a> {
     UserInitiatedAbort(&'a [u8]),
     /// A violation that other causes do not cover (13), with information in any format.
     ProtocolViolation(&'a [u8]),
+    /// DTLS chunks are required, and the INIT or INIT ACK does not offer them (100).
+    MissingDtlsSupport,
+    /// The ends have no key management method in common (101).
+    NoCommonKeyManagement,
+    /// Both ends have chosen the same tie breaker (102).
+    TieBreakerCollision,
+    /// Both ends can only be the client of the key management, or only the server (103).
+    IncompatibleRoles,
     /// An ASCONF would delete the last address (0xa0); with the request.
     DeleteLastAddress(&'a [u8]),
     /// An ASCONF requests more resources than available (0xa1); with the request.
@@ -159,10 +177,14 @@ impl<'a> Cause<'a> {
                     staleness_us: u32::from_be_bytes(staleness),
                 }
             }
-            // These three have no information; additional bytes are ignored.
+            // These have no information; additional bytes are ignored.
             cause_code::OUT_OF_RESOURCE => Self::OutOfResource,
             cause_code::INVALID_MANDATORY_PARAMETER => Self::InvalidMandatoryParameter,
             cause_code::COOKIE_RECEIVED_WHILE_SHUTTING_DOWN => Self::CookieReceivedWhileShuttingDown,
+            cause_code::MISSING_DTLS_SUPPORT => Self::MissingDtlsSupport,
+            cause_code::NO_COMMON_KEY_MANAGEMENT => Self::NoCommonKeyManagement,
+            cause_code::TIE_BREAKER_COLLISION => Self::TieBreakerCollision,
+            cause_code::INCOMPATIBLE_ROLES => Self::IncompatibleRoles,
             cause_code::UNRESOLVABLE_ADDRESS => Self::UnresolvableAddress(value),
             cause_code::UNRECOGNIZED_CHUNK_TYPE => Self::UnrecognizedChunkType(value),
             cause_code::UNRECOGNIZED_PARAMETERS => Self::UnrecognizedParameters(Parameters::from_wire_bytes(value)),
@@ -207,6 +229,10 @@ impl<'a> Cause<'a> {
             Self::RestartWithNewAddresses(_) => cause_code::RESTART_WITH_NEW_ADDRESSES,
             Self::UserInitiatedAbort(_) => cause_code::USER_INITIATED_ABORT,
             Self::ProtocolViolation(_) => cause_code::PROTOCOL_VIOLATION,
+            Self::MissingDtlsSupport => cause_code::MISSING_DTLS_SUPPORT,
+            Self::NoCommonKeyManagement => cause_code::NO_COMMON_KEY_MANAGEMENT,
+            Self::TieBreakerCollision => cause_code::TIE_BREAKER_COLLISION,
+            Self::IncompatibleRoles => cause_code::INCOMPATIBLE_ROLES,
             Self::DeleteLastAddress(_) => cause_code::DELETE_LAST_ADDRESS,
             Self::ResourceShortage(_) => cause_code::RESOURCE_SHORTAGE,
             Self::DeleteSourceAddress(_) => cause_code::DELETE_SOURCE_ADDRESS,
@@ -234,6 +260,10 @@ impl<'a> Cause<'a> {
             Self::RestartWithNewAddresses(_) => "restart of an association with new addresses",
             Self::UserInitiatedAbort(_) => "user-initiated abort",
             Self::ProtocolViolation(_) => "protocol violation",
+            Self::MissingDtlsSupport => "missing DTLS chunk support",
+            Self::NoCommonKeyManagement => "no common DTLS key management method",
+            Self::TieBreakerCollision => "DTLS key management tie breaker collision",
+            Self::IncompatibleRoles => "incompatible DTLS key management roles",
             Self::DeleteLastAddress(_) => "request to delete the last address",
             Self::ResourceShortage(_) => "operation refused due to resource shortage",
             Self::DeleteSourceAddress(_) => "request to delete the source address",
@@ -267,6 +297,10 @@ impl<'a> Cause<'a> {
             Self::OutOfResource
             | Self::InvalidMandatoryParameter
             | Self::CookieReceivedWhileShuttingDown
+            | Self::MissingDtlsSupport
+            | Self::NoCommonKeyManagement
+            | Self::TieBreakerCollision
+            | Self::IncompatibleRoles
             | Self::IllegalAsconfAck => {
                 tlv::append(list, code, &[]);
             }
@@ -367,6 +401,7 @@ mod tests {
     }
 
     // RFC 9260 §3.3.10.1 to §3.3.10.13, field by field.
+    // [dtls:4.3-1, 4.3-3, 4.3-5, 4.3-7]
     #[test]
     fn every_cause_on_the_wire() {
         both_ways(
@@ -404,6 +439,11 @@ mod tests {
         );
         both_ways(&[0, 12, 0, 7, b'b', b'y', b'e'], Cause::UserInitiatedAbort(b"bye"));
         both_ways(&[0, 13, 0, 4], Cause::ProtocolViolation(b""));
+        // draft-ietf-tsvwg-sctp-dtls-chunk, "New Error Causes"
+        both_ways(&[0, 100, 0, 4], Cause::MissingDtlsSupport);
+        both_ways(&[0, 101, 0, 4], Cause::NoCommonKeyManagement);
+        both_ways(&[0, 102, 0, 4], Cause::TieBreakerCollision);
+        both_ways(&[0, 103, 0, 4], Cause::IncompatibleRoles);
         // RFC 5061 §4.3, RFC 4895 §4.1
         both_ways(&[0, 0xa0, 0, 6, 1, 2], Cause::DeleteLastAddress(&[1, 2]));
         both_ways(&[0, 0xa1, 0, 6, 1, 2], Cause::ResourceShortage(&[1, 2]));

@@ -41,6 +41,7 @@
 mod cause;
 mod chunk;
 mod crc;
+pub mod key_management;
 mod number;
 mod owned;
 mod packet;
@@ -51,12 +52,14 @@ pub mod tlv;
 pub use cause::{Cause, CauseIter, Causes, RawCause, cause_code};
 pub use chunk::{
     ASCONF_HEADER_LEN, AUTH_HEADER_LEN, Asconf, Auth, CHUNK_HEADER_LEN, Chunk, ChunkError, ChunkType, DATA_HEADER_LEN,
-    Data, DuplicateTsnIter, DuplicateTsns, FORWARD_TSN_HEADER_LEN, ForwardTsn, GapBlock, GapBlockIter, GapBlocks,
-    HeartbeatInfo, I_DATA_HEADER_LEN, INIT_HEADER_LEN, Init, MAX_CHUNK_VALUE_LEN, MAX_DATA_PAYLOAD_LEN,
-    MAX_PACKETS_REPORTED, NEW_GAPS_HEADER_LEN, NR_SACK_HEADER_LEN, NewGaps, NrSack, Payload, RawChunk, SACK_HEADER_LEN,
-    Sack, SackLists, SkippedStream, SkippedStreams, TIMESTAMP_LEN, Timestamp, UnknownAction, hmac_id,
+    DTLS_HEADER_LEN, Data, Dtls, DuplicateTsnIter, DuplicateTsns, FORWARD_TSN_HEADER_LEN, ForwardTsn, GapBlock,
+    GapBlockIter, GapBlocks, HeartbeatInfo, I_DATA_HEADER_LEN, INIT_HEADER_LEN, Init, MAX_CHUNK_VALUE_LEN,
+    MAX_DATA_PAYLOAD_LEN, MAX_PACKETS_REPORTED, MAX_RECORD_CONTENT, MIN_RECORD_LEN, NEW_GAPS_HEADER_LEN,
+    NR_SACK_HEADER_LEN, NewGaps, NrSack, Payload, RECORD_HEADER_LEN, RawChunk, SACK_HEADER_LEN, Sack, SackLists,
+    SkippedStream, SkippedStreams, TIMESTAMP_LEN, Timestamp, UnknownAction, hmac_id, record_header,
 };
 pub use crc::{crc32c, packet_checksum, stored_checksum};
+pub use key_management::KeyManagement;
 pub use number::{MessageNumber, Mid, Ssn, Tsn};
 pub use owned::OwnedPacket;
 pub use packet::{COMMON_HEADER_LEN, Checksum, Chunks, CommonHeader, PacketError, PacketView};

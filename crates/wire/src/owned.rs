@@ -1,12 +1,12 @@
 //! A packet in a simulation, without zeros and without a checksum.
 
-use crate::chunk::{Chunk, ELIDED, Payload, auth};
+use crate::chunk::{Chunk, ChunkType, ELIDED, Payload, auth, dtls};
 use crate::packet::{COMMON_HEADER_LEN, CommonHeader, PacketView};
 use crate::sink::PacketSink;
 
 /// A packet of the simulator: a [`PacketSink`] that can be read as a [`PacketView`].
 ///
-/// It stores the chunks as in a packet, except that user data given as [`Payload::Zeros`] is only counted. After `clear` it does
+/// It stores the chunks as in a packet, except that user data given as [`Payload::Zeros`] is only counted, unless it is sealed. After `clear` it does
 /// not allocate once its vector has grown to the largest packet.
 #[derive(Clone, Debug, Default)]
 pub struct OwnedPacket {
@@ -53,6 +53,10 @@ impl OwnedPacket {
         COMMON_HEADER_LEN + self.chunks.len() + self.elided as usize
     }
 
+    fn is_sealed(&self) -> bool {
+        self.chunks.first() == Some(&ChunkType::DTLS.0)
+    }
+
     /// Returns the bytes of memory allocated for chunks.
     #[must_use]
     pub fn capacity(&self) -> usize {
@@ -70,11 +74,21 @@ impl PacketSink for OwnedPacket {
     #[inline]
     fn push(&mut self, chunk: &Chunk<'_>) {
         match chunk {
-            Chunk::Data(data) if matches!(data.payload, Payload::Zeros(_)) => {
+            Chunk::Data(data) if matches!(data.payload, Payload::Zeros(_)) && !self.is_sealed() => {
                 data.encode_header(ELIDED, &mut self.chunks);
                 self.elided += (chunk.wire_len() - data.header_len()) as u32;
             }
             chunk => chunk.encode(&mut self.chunks),
+        }
+    }
+
+    fn begin_sealed(&mut self) {
+        dtls::begin(&mut self.chunks);
+    }
+
+    fn seal(&mut self, trailer: usize, seal: &mut dyn FnMut(&mut [u8])) {
+        if self.is_sealed() {
+            dtls::finish(&mut self.chunks, 0, trailer, seal);
         }
     }
 

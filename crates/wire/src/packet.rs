@@ -126,6 +126,19 @@ impl<'a> PacketView<'a> {
         self.header
     }
 
+    /// Returns the packet with these chunks instead of its own, which it had encrypted: a packet whose DTLS chunk has been opened.
+    #[must_use]
+    pub fn with_chunks<'c>(&self, chunks: &'c [u8]) -> PacketView<'c> {
+        PacketView {
+            header: self.header,
+            chunks: Chunks {
+                rest: chunks,
+                elided: false,
+            },
+            wire_len: self.wire_len,
+        }
+    }
+
     /// Returns the chunks from first to last.
     #[must_use]
     #[inline]

@@ -1,11 +1,12 @@
 //! Parameters of INIT, INIT ACK, HEARTBEAT and HEARTBEAT ACK: RFC 9260 §3.2.1, §3.3.2.1, §3.3.3.1, §3.3.5; of authentication,
-//! RFC 4895 §3; of ASCONF and ASCONF-ACK, RFC 5061 §4.2; of RE-CONFIG, RFC 6525 §4; of zero checksums, RFC 9653 §4.
+//! RFC 4895 §3; of ASCONF and ASCONF-ACK, RFC 5061 §4.2; of RE-CONFIG, RFC 6525 §4; of zero checksums, RFC 9653 §4; of DTLS chunks, draft-ietf-tsvwg-sctp-dtls-chunk.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::UnknownAction;
 use crate::cause::Causes;
+use crate::key_management::KeyManagement;
 use crate::number::Tsn;
 use crate::tlv::{self, NumberList, RawTlv, RawTlvs, TlvError};
 
@@ -49,6 +50,8 @@ pub mod parameter_type {
     pub const CHUNK_LIST: u16 = 0x8003;
     /// Requested HMAC Algorithm, RFC 4895 §3.3.
     pub const HMAC_ALGORITHMS: u16 = 0x8004;
+    /// DTLS Key Management, draft-ietf-tsvwg-sctp-dtls-chunk.
+    pub const DTLS_KEY_MANAGEMENT: u16 = 0x8006;
     /// Supported Extensions, RFC 5061 §4.2.7.
     pub const SUPPORTED_EXTENSIONS: u16 = 0x8008;
     /// Forward-TSN-Supported, RFC 3758 §3.1.
@@ -186,6 +189,8 @@ pub enum Parameter<'a> {
     ChunkList(&'a [u8]),
     /// HMAC identifiers that the sender supports (0x8004), in order of preference.
     HmacAlgorithms(NumberList<'a>),
+    /// The sender supports DTLS chunks (0x8006), with these ways to agree on keys.
+    DtlsKeyManagement(KeyManagement<'a>),
     /// Chunk types of extensions that the sender supports (0x8008), one byte each.
     SupportedExtensions(&'a [u8]),
     /// The sender supports FORWARD TSN chunks (0xc000).
@@ -324,6 +329,9 @@ impl<'a> Parameter<'a> {
                 Self::HmacAlgorithms(NumberList::from_wire_bytes(value))
             }
             parameter_type::HMAC_ALGORITHMS => return Err(bad_value),
+            parameter_type::DTLS_KEY_MANAGEMENT => {
+                Self::DtlsKeyManagement(KeyManagement::decode(value).ok_or(bad_value)?)
+            }
             parameter_type::SUPPORTED_EXTENSIONS => Self::SupportedExtensions(value),
             parameter_type::ADD_IP => {
                 let (correlation, address) = request(value).ok_or(bad_value)?;
@@ -377,6 +385,7 @@ impl<'a> Parameter<'a> {
             Self::Random(_) => parameter_type::RANDOM,
             Self::ChunkList(_) => parameter_type::CHUNK_LIST,
             Self::HmacAlgorithms(_) => parameter_type::HMAC_ALGORITHMS,
+            Self::DtlsKeyManagement(_) => parameter_type::DTLS_KEY_MANAGEMENT,
             Self::SupportedExtensions(_) => parameter_type::SUPPORTED_EXTENSIONS,
             Self::ForwardTsnSupported => parameter_type::FORWARD_TSN_SUPPORTED,
             Self::AddIp { .. } => parameter_type::ADD_IP,
@@ -399,6 +408,7 @@ impl<'a> Parameter<'a> {
     ///
     /// Padding is inserted in front of the parameter if the list needs it, never after it; see [`tlv::append_tlv`]. A value longer
     /// than [`tlv::MAX_TLV_VALUE_LEN`] is truncated.
+    // [9653:4-1]
     pub fn emit(&self, list: &mut Vec<u8>) {
         let code = self.parameter_type();
         match self {
@@ -415,6 +425,7 @@ impl<'a> Parameter<'a> {
             Self::HmacAlgorithms(types) | Self::SupportedAddressTypes(types) => {
                 tlv::append(list, code, types.wire_bytes())
             }
+            Self::DtlsKeyManagement(offer) => offer.emit(code, list),
             Self::EcnCapable
             | Self::Timestamps
             | Self::EciCapable
@@ -494,6 +505,7 @@ fn whole_numbers(list: NumberList<'_>, fields: usize) -> &[u8] {
 }
 
 /// Parses a parameter of RE-CONFIG (RFC 6525 §4).
+// [6525:4.1-1, 4.2-1, 4.3-1, 4.4-1, 4.4-2, 4.5-1, 4.5-2, 4.6-1, 4.6-2]
 fn reconfiguration(code: u16, value: &[u8]) -> Option<Parameter<'_>> {
     let number = |bytes: &[u8; 4]| u32::from_be_bytes(*bytes);
     let (first, rest) = value.split_first_chunk()?;
@@ -661,6 +673,7 @@ mod tests {
 
     // RFC 9260 §3.3.2.1, §3.3.3.1, §3.3.5; RFC 4960 Appendix A: every parameter field by field.
     // [9260:3.2.1-4, 3.2.1-5]
+    // [9653:4-1]
     #[test]
     fn every_parameter_on_the_wire() {
         both_ways(&[0, 1, 0, 7, 1, 2, 3], Parameter::HeartbeatInfo(&[1, 2, 3]));
@@ -733,7 +746,32 @@ mod tests {
         );
     }
 
+    // draft-ietf-tsvwg-sctp-dtls-chunk, "DTLS Key Management Parameter"
+    // [dtls:4.1-1, 4.1-2, 4.1-3]
+    #[test]
+    fn dtls_key_management_on_the_wire() {
+        let offer = |restart, server, client, methods| {
+            Parameter::DtlsKeyManagement(KeyManagement {
+                tie_breaker: 0x0102_0304,
+                restart,
+                server,
+                client,
+                methods,
+            })
+        };
+        both_ways(&[0x80, 6, 0, 10, 1, 2, 3, 4, 3, 0], offer(false, true, true, &[0]));
+        both_ways(
+            &[0x80, 6, 0, 11, 1, 2, 3, 4, 4, 192, 0],
+            offer(true, false, false, &[192, 0]),
+        );
+        both_ways(&[0x80, 6, 0, 10, 1, 2, 3, 4, 2, 9], offer(false, true, false, &[9]));
+        // The reserved bits are ignored.
+        let reserved = [0x80, 6, 0, 10, 1, 2, 3, 4, 0xf9, 9];
+        assert_eq!(one(&reserved), Ok(offer(false, false, true, &[9])));
+    }
+
     // RFC 6525 §4
+    // [6525:4.1-1, 4.2-1, 4.3-1, 4.4-1, 4.4-2, 4.5-1, 4.5-2, 4.6-1, 4.6-2]
     #[test]
     fn every_parameter_of_re_config_on_the_wire() {
         let request = 0x0102_0304;
@@ -773,8 +811,17 @@ mod tests {
             &[0, 18, 0, 12, 1, 2, 3, 4, 0, 3, 0, 0],
             Parameter::AddIncomingStreams { request, count },
         );
+        // The reserved bytes are ignored.
+        for (code, parameter) in [
+            (17, Parameter::AddOutgoingStreams { request, count }),
+            (18, Parameter::AddIncomingStreams { request, count }),
+        ] {
+            let list = [0, code, 0, 12, 1, 2, 3, 4, 0, 3, 0xab, 0xcd];
+            assert_eq!(Parameters::from_wire_bytes(&list).iter().next(), Some(Ok(parameter)));
+        }
     }
 
+    // [dtls:4.1-4]
     #[test]
     fn a_value_of_the_wrong_size_does_not_end_the_list() {
         let list = [
@@ -792,7 +839,8 @@ mod tests {
             &[0xc0, 3, 0, 6, 0, 0, 0, 0],
             &[0xc0, 5, 0, 4],
             &[0xc0, 6, 0, 4],
-            &[0xbe, 3, 0, 8, 0, 0, 0, 0], // new gaps with a value
+            &[0xbe, 3, 0, 8, 0, 0, 0, 0],             // new gaps with a value
+            &[0x80, 6, 0, 9, 1, 2, 3, 4, 3, 0, 0, 0], // key management without a method
             &[0x80, 0, 0, 4],
         ]
         .concat();
@@ -816,6 +864,7 @@ mod tests {
                 bad(0xc005, 0),
                 bad(0xc006, 0),
                 bad(0xbe03, 4),
+                bad(0x8006, 5),
                 Ok(Parameter::EcnCapable)
             ]
         );

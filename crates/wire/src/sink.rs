@@ -1,6 +1,6 @@
 //! Destinations of packets: bytes for the network, or [structures](crate::OwnedPacket) for a simulator.
 
-use crate::chunk::{Chunk, auth};
+use crate::chunk::{Chunk, ChunkType, auth, dtls};
 use crate::crc;
 use crate::packet::{COMMON_HEADER_LEN, CommonHeader};
 
@@ -22,6 +22,13 @@ pub trait PacketSink {
 
     /// Writes the HMAC into the first AUTH chunk, which must have an HMAC of the same length.
     fn set_hmac(&mut self, hmac: &[u8]);
+
+    /// Starts a DTLS chunk, the first and only one of the packet: chunks that are added from here on are its content.
+    fn begin_sealed(&mut self);
+
+    /// Ends the DTLS chunk: appends `trailer` zeros for content type and tag to the content, and passes the record to `seal`, which fills in its
+    /// header ([`record_header`](crate::record_header)) and encrypts it in place. Does nothing if the packet does not begin with a DTLS chunk.
+    fn seal(&mut self, trailer: usize, seal: &mut dyn FnMut(&mut [u8]));
 
     /// Ends the packet and returns its length on the wire in bytes, including the common header.
     // [9260:6.8-2]
@@ -78,6 +85,17 @@ impl PacketSink for ByteSink<'_> {
     fn set_hmac(&mut self, hmac: &[u8]) {
         let chunks = self.out.get_mut(self.start + COMMON_HEADER_LEN..);
         auth::set_hmac(chunks.unwrap_or_default(), false, hmac);
+    }
+
+    fn begin_sealed(&mut self) {
+        dtls::begin(self.out);
+    }
+
+    fn seal(&mut self, trailer: usize, seal: &mut dyn FnMut(&mut [u8])) {
+        let start = self.start + COMMON_HEADER_LEN;
+        if self.out.get(start) == Some(&ChunkType::DTLS.0) {
+            dtls::finish(self.out, start, trailer, seal);
+        }
     }
 
     fn finish(&mut self) -> usize {

@@ -276,6 +276,7 @@ mod tests {
 
     // §3.2.1: the length excludes the padding; §3.2: the last one may be padded or not.
     // [9260:3.2.1-3]
+    // [dtls:4.1-5, 4.1-6]
     #[test]
     fn padding_between_and_behind() {
         for filler in [0, 0xff] {

@@ -17,19 +17,21 @@ impl Association {
             .map(Box::new);
     }
 
-    /// Returns whether the peer authenticates changes of addresses, which RFC 5061 §4.2.7 requires.
+    /// Returns whether the peer authenticates changes of addresses, which RFC 5061 §4.2.7 requires. DTLS chunks do so too, in both directions
+    /// (draft-ietf-tsvwg-sctp-dtls-chunk, "SCTP Considerations").
+    // [dtls:1.1-2, 3.2-3]
     pub(super) fn peer_authenticates_asconf(&self) -> bool {
         let both = |auth: &AuthState| {
             auth.peer_requires.has(ChunkType::ASCONF) && auth.peer_requires.has(ChunkType::ASCONF_ACK)
         };
-        self.agreed.auth.as_deref().is_some_and(both)
+        self.is_protected() || self.agreed.auth.as_deref().is_some_and(both)
     }
 
-    /// Returns the bytes that authentication uses in every packet.
+    /// Returns the bytes that authentication or encryption uses in every packet.
     pub(super) fn auth_len(&self) -> usize {
         match &self.agreed.auth {
             Some(auth) if auth.every_packet => auth.signer.chunk_len(),
-            _ => 0,
+            _ => self.sealed_len(),
         }
     }
 

@@ -12,7 +12,7 @@ use super::reconfig::Unreadable;
 use super::{Association, State};
 use crate::PathId;
 use crate::context::Context;
-use crate::endpoint::{Reply, ReplyChunk};
+use crate::endpoint::{Guard, Reply, ReplyChunk};
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};
 use crate::receive::DataOutcome;
@@ -56,7 +56,7 @@ impl Association {
             Some(_) => return,
             None => {
                 let room = self.sending.max_packet(to) - COMMON_HEADER_LEN;
-                room.saturating_sub(RESERVED + self.signed_len())
+                room.saturating_sub(RESERVED + self.signed_len() + self.sealed_len())
             }
         };
         // A packet has at most 64 KiB.
@@ -71,7 +71,7 @@ impl Association {
             .position(|path| path.remote() == remote && !path.is_removed())
     }
 
-    /// Processes a packet whose verification tag is valid. `from` is the path on which it arrived.
+    /// Processes a packet whose verification tag is valid. `from` is the path on which it arrived; `is_protected`: it was encrypted.
     ///
     /// # Errors
     /// Returns the reason why the first invalid chunk was discarded. The other chunks are processed as RFC 9260
@@ -83,6 +83,7 @@ impl Association {
         meta: PacketMeta,
         from: PathId,
         packet: &PacketView<'_>,
+        is_protected: bool,
     ) -> Result<(), Discard> {
         self.user.stats.packets_received += 1;
         self.user.stats.bytes_received += packet.wire_len() as u64;
@@ -112,7 +113,8 @@ impl Association {
             ctx.replies.truncate(replies);
         }
         // A packet that anyone may have sent changes nothing.
-        let is_authentic = seen.authenticated || !self.requires_auth(ChunkType::HEARTBEAT_ACK);
+        let is_open = !self.is_protected() && !self.requires_auth(ChunkType::HEARTBEAT_ACK);
+        let is_authentic = is_protected || seen.authenticated || is_open;
         if is_authentic {
             self.watch_port(ctx.now, meta);
         }
@@ -136,6 +138,9 @@ impl Association {
 
     /// Processes a chunk, given with its place in the packet. Breaks if the rest of the packet is discarded.
     #[inline]
+    // [3758:3.3.1-1, 3.3.2-3]
+    // [8260:2.3.1-10]
+    // [4820:3-5]
     fn on_chunk(
         &mut self,
         ctx: &mut Context<'_>,
@@ -191,6 +196,16 @@ impl Association {
             Ok(Chunk::Data(data)) => {
                 seen.has_data = true;
                 self.on_data(ctx, &data, from)
+            }
+            // Without negotiation, it is an unknown chunk (RFC 9260 §3.2). It contains no other DTLS chunk.
+            Ok(chunk @ Chunk::Dtls(_)) => {
+                if !self.is_protected() {
+                    self.report_unnegotiated_chunk(from, &chunk);
+                }
+                return ControlFlow::Break(Discard::InvalidChunk);
+            }
+            Err(ChunkError::Malformed { chunk_type, .. }) if chunk_type == ChunkType::DTLS => {
+                return ControlFlow::Break(Discard::InvalidChunk);
             }
             // RFC 4820 §3
             Ok(Chunk::Pad { .. }) => Ok(()),
@@ -259,7 +274,7 @@ impl Association {
                     source_port: self.ends.local_port,
                     destination_port: self.ends.peer_port,
                     verification_tag: tag,
-                    signer: None,
+                    guard: Guard::Nothing,
                     chunk: ReplyChunk::ShutdownComplete { reflected: true },
                 });
                 Err(Discard::OutOfTheBlue)
@@ -269,7 +284,7 @@ impl Association {
             Chunk::AsconfAck(ack) => self.on_asconf_ack(ctx, from, ack),
             Chunk::ShutdownAck => self.on_shutdown_ack(ctx, from),
             Chunk::ShutdownComplete { .. } => self.on_shutdown_complete(ctx),
-            Chunk::Ecne { lowest_tsn } => self.sending.on_ecne(ctx, *lowest_tsn, from),
+            Chunk::Ecne { lowest_tsn, .. } => self.sending.on_ecne(ctx, *lowest_tsn, from),
             Chunk::Cwr { lowest_tsn } => self.on_cwr(*lowest_tsn),
             Chunk::Timestamp(timestamp) => {
                 self.on_timestamp(*timestamp);
@@ -330,14 +345,12 @@ impl Association {
         let Some(receiver) = self.receiving.receiver.as_mut().filter(|_| self.state.takes_data()) else {
             return Err(Discard::Unexpected);
         };
-        if receiver.on_forward_tsn(forward) {
-            Ok(())
-        } else {
-            Err(Discard::Limit)
-        }
+        receiver.on_forward_tsn(forward);
+        Ok(())
     }
 
     /// Processes a RE-CONFIG chunk (RFC 6525 §5.2).
+    // [6525:3.1-1]
     fn on_stream_change(
         &mut self,
         ctx: &mut Context<'_>,

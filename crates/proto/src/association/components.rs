@@ -7,13 +7,14 @@ use whimbrel_wire::Tsn;
 
 use super::asconf::AsconfState;
 use super::eci::EciState;
-use super::keys::{AuthState, OwnRandom};
+use super::keys::{AuthState, OwnRandom, RANDOM_LEN};
 use super::pings::Pings;
 use super::ranges::Reports;
 use super::reconfig::Reconfig;
 use super::stamping::Stamping;
 use super::stats::Counters;
 use crate::event::Event;
+use crate::protection::Protection;
 use crate::receive::Receiver;
 use crate::{PathId, TransportAddr};
 
@@ -75,8 +76,8 @@ pub(super) struct Agreed {
     pub(super) sends_zero_checksum: bool,
     /// Present only if timestamps were negotiated.
     pub(super) stamping: Option<Box<Stamping>>,
-    /// Local random number, if authentication is supported.
-    pub(super) auth_random: Option<Box<OwnRandom>>,
+    /// What this end offers for the protection of packets: authentication or encryption, never both.
+    pub(super) offered: Option<Box<Offered>>,
     /// Present only if authentication was negotiated.
     pub(super) auth: Option<Box<AuthState>>,
     /// Present only if dynamic addresses were negotiated.
@@ -85,6 +86,61 @@ pub(super) struct Agreed {
     pub(super) reconfig: Option<Box<Reconfig>>,
     /// Present only if another SACK format was negotiated.
     pub(super) reports: Option<Box<Reports>>,
+}
+
+/// An offer to protect packets, with the random number that belongs to it.
+#[derive(Debug)]
+pub(super) enum Offered {
+    /// RFC 4895.
+    Auth(OwnRandom),
+    /// DTLS chunks (draft-ietf-tsvwg-sctp-dtls-chunk).
+    Dtls {
+        tie_breaker: u32,
+        /// Present only if they were negotiated.
+        protection: Option<Box<Protection>>,
+    },
+}
+
+impl Agreed {
+    /// Returns the random number of RFC 4895, if authentication is offered.
+    pub(super) fn auth_random(&self) -> Option<[u8; RANDOM_LEN]> {
+        match self.offered.as_deref() {
+            Some(Offered::Auth(random)) => Some(random.0),
+            _ => None,
+        }
+    }
+
+    /// Returns the local tie breaker, if DTLS chunks are offered.
+    pub(super) fn tie_breaker(&self) -> Option<u32> {
+        match self.offered.as_deref() {
+            Some(Offered::Dtls { tie_breaker, .. }) => Some(*tie_breaker),
+            _ => None,
+        }
+    }
+
+    /// Returns the DTLS chunks, if they were negotiated.
+    #[inline]
+    pub(super) fn protection(&self) -> Option<&Protection> {
+        match self.offered.as_deref() {
+            Some(Offered::Dtls { protection, .. }) => protection.as_deref(),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn protection_mut(&mut self) -> Option<&mut Protection> {
+        match self.offered.as_deref_mut() {
+            Some(Offered::Dtls { protection, .. }) => protection.as_deref_mut(),
+            _ => None,
+        }
+    }
+
+    /// Sets the DTLS chunks that were negotiated, or none.
+    pub(super) fn set_protection(&mut self, negotiated: Option<Protection>) {
+        if let Some(Offered::Dtls { protection, .. }) = self.offered.as_deref_mut() {
+            *protection = negotiated.map(Box::new);
+        }
+    }
 }
 
 /// What the user reads: events, notifications and counters.
@@ -124,6 +180,34 @@ pub(super) struct Answers {
 /// The state of the receiver's echo of CE marks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EcnState {
-    /// With CWR: the lowest TSN of the first packet that arrived marked since the last CWR.
-    pub(super) echo: Option<Tsn>,
+    /// The lowest TSN of the first packet that arrived marked since the last CWR, if one has.
+    lowest: Tsn,
+    /// Packets that arrived marked since the last CWR; more than this type holds count as its largest number.
+    marked: u16,
+}
+
+impl EcnState {
+    /// A packet has arrived marked.
+    pub(super) fn on_mark(&mut self, lowest: Tsn) {
+        if self.marked == 0 {
+            self.lowest = lowest;
+        }
+        self.marked = self.marked.saturating_add(1);
+    }
+
+    /// Returns the TSN to echo with each SACK until a CWR arrives.
+    pub(super) fn echo(&self) -> Option<Tsn> {
+        (self.marked > 0).then_some(self.lowest)
+    }
+
+    pub(super) fn marked(&self) -> u32 {
+        self.marked.into()
+    }
+
+    /// A CWR has arrived. One that answers an earlier echo is late.
+    pub(super) fn on_cwr(&mut self, tsn: Tsn) {
+        if self.echo().is_some_and(|echo| echo.is_at_or_before(tsn)) {
+            self.marked = 0;
+        }
+    }
 }

@@ -54,9 +54,8 @@ impl Association {
         if !self.sending.uses_ecn() {
             return;
         }
-        if self.config.parts.ecn_cwr {
-            self.agreed.ecn.echo.get_or_insert(lowest);
-        } else {
+        self.agreed.ecn.on_mark(lowest);
+        if !self.config.parts.ecn_cwr {
             let to = self.sending.confirmed_or_sending(from);
             self.sending.control().push(to, Outgoing::Ecne { lowest_tsn: lowest });
         }
@@ -66,7 +65,10 @@ impl Association {
     /// a control chunk that does not fit starts a new packet.
     #[cold]
     pub(super) fn push_ecne(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, lowest_tsn: Tsn) {
-        let chunk = Chunk::Ecne { lowest_tsn };
+        let chunk = Chunk::Ecne {
+            lowest_tsn,
+            marked: self.config.ecn_count.then(|| self.agreed.ecn.marked()),
+        };
         if !packet.fits(&chunk) {
             return;
         }
@@ -84,15 +86,7 @@ impl Association {
             return Ok(());
         }
         self.user.stats.cwr_received += 1;
-        // A CWR that answers an earlier echo is late.
-        if self
-            .agreed
-            .ecn
-            .echo
-            .is_some_and(|echo| echo.is_at_or_before(lowest_tsn))
-        {
-            self.agreed.ecn.echo = None;
-        }
+        self.agreed.ecn.on_cwr(lowest_tsn);
         Ok(())
     }
 }

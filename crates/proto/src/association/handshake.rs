@@ -6,13 +6,15 @@ use whimbrel_wire::{CHUNK_HEADER_LEN, Chunk, Init, NumberList, PacketView, Param
 
 use super::components::EcnState;
 use super::{Agreement, Association, AuthAgreement, Identity, State};
+use crate::address::is_one_ip;
 use crate::config::NEVER;
 use crate::context::{Context, Scratch};
-use crate::endpoint::{Cookie, MIN_RWND, PeerInit, Refusal, Reply, ReplyChunk, missing_cookie};
+use crate::endpoint::{Cookie, Guard, MIN_RWND, PeerInit, Refusal, Reply, ReplyChunk, missing_cookie};
 use crate::error::Discard;
 use crate::event::{CloseReason, Event, SendFailureCause};
 use crate::extensions::Extensions;
 use crate::packet::Packet;
+use crate::protection::{ProtectionAgreement, own_offer};
 use crate::send::pair_address;
 use crate::send::path::Path;
 use crate::send::{DataFeatures, Outgoing, extra_pairs};
@@ -20,15 +22,20 @@ use crate::{PacketMeta, TransportAddr};
 
 /// Adds the local addresses to the parameters of an INIT ACK.
 // [9260:3.3.2.1.2-1]
+// [6951:3.2-1]
 pub(crate) fn address_parameters(local_addrs: &[TransportAddr], list: &mut Vec<u8>) {
     // RFC 9260 §5.1.2 A: a single address is not listed, because it is the packet's source.
-    if local_addrs.len() > 1 {
+    if !is_one_ip(local_addrs) {
         list_addresses(local_addrs, list);
     }
 }
 
 fn list_addresses(addrs: &[TransportAddr], list: &mut Vec<u8>) {
-    for addr in addrs {
+    for (index, addr) in addrs.iter().enumerate() {
+        // With and without UDP (RFC 6951), it is one address.
+        if addrs[..index].iter().any(|before| before.ip() == addr.ip()) {
+            continue;
+        }
         match addr.ip().to_canonical() {
             std::net::IpAddr::V4(ip) => Parameter::Ipv4(ip).emit(list),
             std::net::IpAddr::V6(ip) => Parameter::Ipv6(ip).emit(list),
@@ -50,6 +57,7 @@ impl Agreement {
             ecn: cookie.ecn,
             extensions: Extensions(cookie.supports),
             auth: cookie.auth,
+            protection: cookie.protection,
         }
     }
 }
@@ -80,6 +88,7 @@ impl Association {
     }
 
     // [9260:5.1-1, 5.1.1-1, 3.3.2-1, 3.3.2-2, 3.3.2-8, 3.3.2-11, 3.3.2-13, 3.3.2.1.4-1, 8.5.1-1, 12.3-1]
+    // [dtls:5.1-1, 4.1-7]
     pub(super) fn push_init(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, preserve_ms: Option<u32>) {
         let list = &mut ctx.scratch.parameters;
         list.clear();
@@ -92,8 +101,15 @@ impl Association {
             Parameter::EcnCapable.emit(list);
         }
         Extensions::wanted(&self.config).emit(list);
-        if let Some(random) = &self.agreed.auth_random {
-            super::emit_parameters(&self.config, &random.0, list);
+        if let Some(random) = self.agreed.auth_random() {
+            super::emit_parameters(&self.config, &random, list);
+        }
+        if let Some(offer) = self
+            .agreed
+            .tie_breaker()
+            .and_then(|tie| own_offer(&self.config.protection, tie))
+        {
+            whimbrel_wire::tlv::append_tlv(list, offer.as_bytes());
         }
         Parameter::SupportedAddressTypes(supported_types(&self.ends.local_addrs)).emit(list);
         packet.push(&Chunk::Init(Init {
@@ -147,6 +163,8 @@ impl Association {
         association
     }
 
+    // [3758:3.3.2-4, 3.3.2-5, 3.3.3-2, 3.3.3-3, 3.3.3-4]
+    // [8260:2-1, 2.2.1-1, 2.2.1-2, 2.2.1-3, 2.2.1-4]
     fn agree(&mut self, scratch: &mut Scratch, agreement: &Agreement) {
         self.ends.local_tag = agreement.local_tag;
         self.ends.peer_tag = agreement.peer_tag;
@@ -160,6 +178,7 @@ impl Association {
         self.agreed.gives_up = agreement.extensions.gives_up();
         self.agreed.interleaves = agreement.extensions.has(Extensions::INTERLEAVING);
         self.agree_on_checksum(agreement.extensions);
+        self.agree_on_protection(agreement);
         self.agree_on_auth(agreement.auth.as_ref(), agreement.extensions);
         let (local_tsn, peer_tsn) = (agreement.local_initial_tsn.0, agreement.peer_initial_tsn.0);
         self.agree_on_asconf(agreement.extensions, local_tsn, peer_tsn);
@@ -189,11 +208,11 @@ impl Association {
         self.timers.t1 = NEVER;
         self.handshake.cookie = None;
         self.set_state(ctx, State::Established);
-        self.user.events.push_back(Event::Connected {
-            accepted: self.ends.accepted,
-            outbound_streams: self.ends.outbound_streams,
-            inbound_streams: self.ends.inbound_streams,
-        });
+        if self.needs_proof() {
+            self.await_proof(ctx.now);
+        } else {
+            self.report_connected();
+        }
         let progress = self.sending.establish(ctx);
         self.apply(ctx, progress);
         self.start_autoclose(ctx.now);
@@ -201,18 +220,30 @@ impl Association {
         self.shutdown_if_wanted(ctx);
     }
 
-    /// Sends COOKIE ACK to the source of the COOKIE ECHO. If that address is not confirmed yet, a HEARTBEAT is bundled
-    /// (RFC 9260 §5.4).
+    /// Tells the user that the association is established, and with which streams.
+    pub(crate) fn report_connected(&mut self) {
+        self.user.events.push_back(Event::Connected {
+            accepted: self.ends.accepted,
+            outbound_streams: self.ends.outbound_streams,
+            inbound_streams: self.ends.inbound_streams,
+        });
+    }
+
+    /// Sends COOKIE ACK to the source of the COOKIE ECHO. If that address is not confirmed yet (RFC 9260 §5.4), or the peer has not shown its
+    /// keys, a HEARTBEAT is bundled.
     // [9260:5.1-8, 5.1.5-5, 5.1.5-7, 5.4-3, 3.3.12-1]
     pub(crate) fn send_cookie_ack(&mut self, ctx: &mut Context<'_>, meta: PacketMeta) {
         let Some(index) = self.path_of(meta.remote) else {
             if self.sending.path_of_host(&meta).is_some() {
                 self.reply_to_source(ctx, meta, ReplyChunk::CookieAck);
-                self.watch_port(ctx.now, meta);
+                // COOKIE ECHO is not encrypted: anyone may have sent it from there.
+                if !self.is_protected() {
+                    self.watch_port(ctx.now, meta);
+                }
             }
             return;
         };
-        if !self.sending.paths()[index].is_confirmed() {
+        if !self.sending.paths()[index].is_confirmed() || self.awaits_proof() {
             self.sending.bundle_heartbeat(ctx, index);
         }
         // RFC 9260 §5.1 D: the first chunk of its packet.
@@ -252,10 +283,13 @@ impl Association {
         let report = |raw: &[u8], list: &mut Vec<u8>| whimbrel_wire::tlv::append_tlv(list, raw);
         let (read, flaw) =
             match PeerInit::read(init_ack, meta.remote, &self.ends.local_addrs, &mut unrecognized, report) {
-                Ok(peer) => (
-                    peer.with_auth(init_ack, &self.config),
-                    "an INIT ACK without the required authentication (RFC 4895)",
-                ),
+                Ok(peer) => match peer.with_protection(&self.config, self.agreed.tie_breaker()) {
+                    Ok(peer) => (
+                        peer.with_auth(init_ack, &self.config),
+                        "an INIT ACK without the required authentication (RFC 4895)",
+                    ),
+                    Err(refusal) => (Err(refusal), "an INIT ACK without the required encryption"),
+                },
                 Err(refusal) => (Err(refusal), "an INIT ACK that cannot be accepted"),
             };
         let peer = match read {
@@ -302,10 +336,11 @@ impl Association {
                 extensions: Extensions::wanted(&self.config).in_common(peer.extensions),
                 auth: self
                     .agreed
-                    .auth_random
-                    .as_ref()
+                    .auth_random()
                     .zip(peer.auth)
-                    .map(|(random, peer)| AuthAgreement { random: random.0, peer }),
+                    .map(|(random, peer)| AuthAgreement { random, peer }),
+                protection: (self.agreed.tie_breaker().zip(peer.offer))
+                    .map(|(tie_breaker, peer)| ProtectionAgreement { tie_breaker, peer }),
             },
         );
         self.announce_later(hidden);
@@ -372,7 +407,7 @@ impl Association {
             source_port: self.ends.local_port,
             destination_port: self.ends.peer_port,
             verification_tag: if reflected { self.ends.local_tag } else { peer_tag },
-            signer: None,
+            guard: Guard::Nothing,
             chunk: ReplyChunk::Abort {
                 reflected,
                 causes: causes.into(),
@@ -431,6 +466,7 @@ impl Association {
         self.set_state(ctx, State::CookieWait);
         self.sending.control().clear();
         self.handshake.cookie = None;
+        self.agreed.set_protection(None);
         self.receiving.receiver = None;
         self.send_init(ctx.now, preserve_ms);
         Ok(())
@@ -548,7 +584,7 @@ impl Association {
 
     /// Returns the random number of the INIT, for the INIT ACK in an INIT collision (RFC 9260 §5.2.1).
     pub(crate) fn auth_random(&self) -> Option<[u8; super::RANDOM_LEN]> {
-        self.agreed.auth_random.as_ref().map(|random| random.0)
+        self.agreed.auth_random()
     }
 
     pub(crate) fn config(&self) -> &std::sync::Arc<crate::config::Resolved> {

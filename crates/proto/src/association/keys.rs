@@ -310,6 +310,10 @@ pub(crate) fn check_cookie_echo(
     agreement: Option<&AuthAgreement>,
     packet: &PacketView<'_>,
 ) -> Result<(), Discard> {
+    if config.auth.is_required() && agreement.is_none() {
+        // The INIT was answered with another configuration.
+        return Err(Discard::Unauthenticated);
+    }
     let state = agreement.and_then(|agreement| AuthState::of(config, agreement));
     match (packet.chunks().next(), state) {
         (Some(Ok(Chunk::Auth(auth))), Some(state)) => state.verify(&auth, packet).map_err(|_| Discard::Unauthenticated),

@@ -3,6 +3,7 @@
 use super::Association;
 use super::stats::Counters;
 use crate::event::Event;
+use crate::protection::Protection;
 use crate::receive::Receiver;
 
 impl Association {
@@ -25,9 +26,10 @@ impl Association {
             + self.agreed.auth.as_ref().map_or(0, |auth| auth.heap_bytes())
             + self
                 .agreed
-                .auth_random
+                .offered
                 .as_ref()
-                .map_or(0, |random| size_of_val(&**random))
+                .map_or(0, |offered| size_of_val(&**offered))
+            + self.agreed.protection().map_or(0, Protection::heap_bytes)
             + self.agreed.asconf.as_ref().map_or(0, |asconf| asconf.heap_bytes())
             + self
                 .agreed
@@ -59,6 +61,9 @@ impl Association {
     pub(super) fn release_memory(&mut self) {
         self.sending.release_memory();
         self.user.events.shrink_to_fit();
+        if let Some(protection) = self.agreed.protection_mut() {
+            protection.release();
+        }
         if let Some(receiver) = &mut self.receiving.receiver {
             receiver.release_memory();
         }

@@ -17,6 +17,7 @@ mod ping;
 mod pings;
 mod port_change;
 mod port_changes;
+mod protection;
 mod ranges;
 mod reconfig;
 mod reports;
@@ -37,7 +38,7 @@ use rand_core::Rng;
 use whimbrel_control::{GroundTruth, Time};
 use whimbrel_wire::Tsn;
 
-use components::{Agreed, Ends, Handshake, Notices, PeerCookie, Receiving, User};
+use components::{Agreed, Ends, Handshake, Notices, Offered, PeerCookie, Receiving, User};
 pub(crate) use handshake::{address_parameters, random_tag};
 pub(crate) use keys::{
     AuthAgreement, KeyVector, RANDOM_LEN, Signer, answer_signer, check_cookie_echo, emit_parameters, fresh_random,
@@ -54,6 +55,7 @@ use crate::config::Resolved;
 use crate::context::{Context, Scratch};
 use crate::event::{CloseReason, Event, SendFailureCause};
 use crate::extensions::Extensions;
+use crate::protection::ProtectionAgreement;
 use crate::receive::{Receiver, ReceiverConfig, ReceiverStats};
 use crate::send::path::Path;
 use crate::send::{Progress, Sending};
@@ -93,6 +95,8 @@ pub(crate) struct Agreement {
     pub(crate) extensions: Extensions,
     /// The authentication parameters of both endpoints.
     pub(crate) auth: Option<AuthAgreement>,
+    /// The offers of DTLS chunks of both endpoints.
+    pub(crate) protection: Option<ProtectionAgreement>,
 }
 
 /// Values that are fixed for the life of an association.
@@ -109,9 +113,16 @@ pub(crate) struct Identity {
 impl Association {
     fn new(identity: Identity, local_tag: u32, local_initial_tsn: Tsn, paths: Vec<Path>, random: &mut dyn Rng) -> Self {
         let config = identity.config;
-        let auth_random = config
-            .offers_auth
-            .then(|| Box::new(keys::OwnRandom(fresh_random(random))));
+        let offered = if config.protection.keys.is_some() {
+            Some(Offered::Dtls {
+                tie_breaker: random.next_u32(),
+                protection: None,
+            })
+        } else {
+            let random = config.offers_auth.then(|| keys::OwnRandom(fresh_random(random)));
+            random.map(Offered::Auth)
+        };
+        let offered = offered.map(Box::new);
         let tie_tags = (random.next_u32().max(1), random.next_u32().max(1));
         Association {
             state: State::Closed,
@@ -132,7 +143,7 @@ impl Association {
             receiving: Receiving::default(),
             tuning: tuning::Tuning::new(&config),
             agreed: Agreed {
-                auth_random,
+                offered,
                 // The INIT offers it, and the INIT ACK may already make use of it.
                 accepts_zero_checksum: Extensions::wanted(&config).has(Extensions::ACCEPTS_ZERO_CHECKSUM),
                 ..Agreed::default()
@@ -170,6 +181,7 @@ impl Association {
     }
 
     /// Returns whether messages may be given up (RFC 3758): both ends support it.
+    // [3758:3.3.2-6, 3.3.3-1]
     pub fn uses_partial_reliability(&self) -> bool {
         self.agreed.gives_up
     }
@@ -318,6 +330,9 @@ impl Association {
         self.timers = Timers::default();
         self.sending.stop();
         self.handshake.cookie = None;
+        if let Some(protection) = self.agreed.protection_mut() {
+            protection.end(ctx.now, reason == CloseReason::Graceful);
+        }
         self.user.events.push_back(Event::Closed(reason));
     }
 

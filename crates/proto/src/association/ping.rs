@@ -35,7 +35,7 @@ impl Association {
         else {
             return false;
         };
-        let longest = longest.saturating_sub(COMMON_HEADER_LEN + HEADERS + self.signed_len());
+        let longest = longest.saturating_sub(COMMON_HEADER_LEN + HEADERS + self.signed_len() + self.sealed_len());
         if self.sending.control().pings() >= QUEUED {
             return false;
         }

@@ -1,15 +1,17 @@
-//! A change of the UDP port of a peer's address, as a NAT causes it (RFC 6951 §5.4).
+//! A change of the UDP port of a peer's address, as a NAT causes it (RFC 6951 §5.4), and the change to packets without UDP or back (port 0).
 //!
 //! RFC 6951 §5.4 stores the new port as soon as a packet with the right verification tag arrives from it. Then one packet of 16 bytes moves
 //! the data of an association to another socket of the peer's host, or behind the same NAT. Here both ports are asked, with HEARTBEATs that
 //! have a random nonce each, and the path moves only if the new port answers and the old one does not (decision 0028). With a shared key, the
-//! packet that starts this and the answers must be authenticated; a recorded packet has the wrong nonce. Without a key, a host that sees
+//! packet that starts this and the answers must be authenticated; a recorded packet has the wrong nonce. Likewise with DTLS chunks: a packet counts
+//! after it has been opened and was no replay. Without a key, a host that sees
 //! the packets of the association and can keep the old port from answering is not stopped.
 
 use whimbrel_control::{Span, Time};
 
 use super::Association;
-use super::port_changes::{PortAnswer, PortChange, PortStep};
+use super::port_changes::{AddressPair, PortAnswer, PortChange, PortStep};
+use crate::address::is_encapsulated;
 use crate::context::Context;
 use crate::endpoint::{Reply, ReplyChunk};
 use crate::error::Discard;
@@ -21,15 +23,16 @@ const LEAST_WAIT: Span = Span::from_millis(100);
 
 impl Association {
     /// Sends a chunk to the source of a packet, whose UDP port is not known to be the peer's.
-    pub(super) fn reply_to_source(&self, ctx: &mut Context<'_>, meta: PacketMeta, chunk: ReplyChunk) {
-        let auth = self.agreed.auth.as_ref().filter(|auth| auth.every_packet);
+    pub(super) fn reply_to_source(&mut self, ctx: &mut Context<'_>, meta: PacketMeta, chunk: ReplyChunk) {
+        let is_signed = self.agreed.auth.as_ref().is_some_and(|auth| auth.every_packet);
+        let Some(guard) = self.guard(is_signed) else { return };
         ctx.replies.push(Reply {
             local: meta.local,
             remote: meta.remote,
             source_port: self.ends.local_port,
             destination_port: self.ends.peer_port,
             verification_tag: self.ends.peer_tag,
-            signer: auth.map(|auth| auth.signer.clone()),
+            guard,
             chunk,
         });
     }
@@ -43,16 +46,23 @@ impl Association {
         }
     }
 
+    // [6951:5.4-1, 5.4-2]
     fn watch_other_port(&mut self, now: Time, meta: PacketMeta) {
         let Some(path) = self.sending.path_of_host(&meta).filter(|_| self.state.may_send_data()) else {
             return;
         };
-        let (local, old) = self.sending.path_addrs(path);
-        if old.port() != meta.remote.port() {
-            let new = meta.remote;
-            let changes = self.port_changes.get_or_insert_default();
-            changes.begin(now, PortChange { path, local, old, new });
+        let (local, remote) = self.sending.path_addrs(path);
+        if remote.port() == meta.remote.port() {
+            return;
         }
+        let is_same_kind = is_encapsulated(remote) == is_encapsulated(meta.remote);
+        let new = AddressPair {
+            local: if is_same_kind { local } else { meta.local },
+            remote: meta.remote,
+        };
+        let old = AddressPair { local, remote };
+        let changes = self.port_changes.get_or_insert_default();
+        changes.begin(now, PortChange { path, old, new });
     }
 
     /// The addresses of a path change, or it is removed: its ports are not verified any more. `None`: those of all paths.
@@ -73,11 +83,11 @@ impl Association {
         };
         while let Some(step) = changes.next_step(ctx.now, |path| self.wait_for_port(path), ctx.random) {
             match step {
-                PortStep::Ask(PortChange { local, .. }, asked) => {
-                    for (remote, nonce) in asked {
+                PortStep::Ask(asked) => {
+                    for (pair, nonce) in asked {
                         let meta = PacketMeta {
-                            local,
-                            remote,
+                            local: pair.local,
+                            remote: pair.remote,
                             ecn: crate::Ecn::NotEct,
                             congestion_indicated: false,
                         };
@@ -130,7 +140,11 @@ impl Association {
 
     /// The peer's port has changed. The HEARTBEAT has verified the address (RFC 9260 §5.4).
     fn move_to_port(&mut self, ctx: &mut Context<'_>, change: PortChange) {
-        if let Some(progress) = self.sending.move_to_port(ctx, change.path, change.old, change.new) {
+        let PortChange { path, old, new } = change;
+        if let Some(progress) = self
+            .sending
+            .move_to_port(ctx, path, old.remote, (new.local, new.remote))
+        {
             self.apply(ctx, progress);
         }
     }

@@ -16,20 +16,26 @@ const MOST_ROUNDS: u32 = 8;
 /// How many further ports wait for their turn. Whoever knows the tag can send from many; the peer's may be among them.
 const MOST_OTHERS: usize = 8;
 
+/// The addresses of packets to the peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct AddressPair {
+    pub(super) local: TransportAddr,
+    pub(super) remote: TransportAddr,
+}
+
 /// A path whose peer may have another UDP port.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PortChange {
     pub(super) path: PathId,
-    pub(super) local: TransportAddr,
-    pub(super) old: TransportAddr,
-    pub(super) new: TransportAddr,
+    pub(super) old: AddressPair,
+    pub(super) new: AddressPair,
 }
 
 #[derive(Debug)]
 struct Verification {
     change: PortChange,
     /// Other ports from which packets have come since, the first one first.
-    others: Vec<TransportAddr>,
+    others: Vec<AddressPair>,
     /// Of the HEARTBEATs to the old and the new port.
     nonces: [u64; 2],
     new_answered: bool,
@@ -61,8 +67,8 @@ impl Verification {
 
 /// What to do next.
 pub(super) enum PortStep {
-    /// Send a HEARTBEAT with the nonce to each of these addresses.
-    Ask(PortChange, Vec<(TransportAddr, u64)>),
+    /// Send a HEARTBEAT with the nonce between each of these pairs.
+    Ask(Vec<(AddressPair, u64)>),
     /// The new port has answered, and the old one has not.
     Move(PortChange),
     /// The path keeps its port.
@@ -135,13 +141,13 @@ impl PortChanges {
         entry.due = now + wait(change.path) * (1 << backoff) / u64::from(ROUNDS);
         let asked = [change.old, change.new].into_iter().zip(entry.nonces);
         let asked = asked.take(if entry.new_answered { 1 } else { 2 }).collect();
-        Some(PortStep::Ask(change, asked))
+        Some(PortStep::Ask(asked))
     }
 
     /// Takes in an answer with this nonce from this address; returns which port it is of, if it is of one that was asked.
     pub(super) fn on_answer(&mut self, now: Time, nonce: u64, from: TransportAddr) -> Option<PortAnswer> {
-        let asked = |entry: &&mut Verification, place: usize, addr: TransportAddr| {
-            entry.rounds > 0 && entry.nonces[place] == nonce && addr == from
+        let asked = |entry: &&mut Verification, place: usize, pair: AddressPair| {
+            entry.rounds > 0 && entry.nonces[place] == nonce && pair.remote == from
         };
         if let Some(entry) = self.0.iter_mut().find(|entry| asked(entry, 1, entry.change.new)) {
             entry.new_answered = true;

@@ -4,15 +4,15 @@ use whimbrel_control::Time;
 use whimbrel_wire::{Cause, Causes, Parameter, Tsn};
 
 use super::{Association, State};
-use crate::PathId;
 use crate::config::NEVER;
 use crate::context::Context;
 use crate::endpoint::{Reply, ReplyChunk};
 use crate::error::Discard;
 use crate::event::{CloseReason, Event};
-use crate::send::Outgoing;
 use crate::send::path::Path;
+use crate::send::{Outgoing, pair_address};
 use crate::trace::TimerKind;
+use crate::{PathId, TransportAddr};
 
 impl Association {
     /// SHUTDOWN primitive (RFC 9260 §11.1.3): queued messages are still delivered, new ones are refused.
@@ -273,31 +273,33 @@ impl Association {
 
     /// Queues a packet that is sent after the association's end.
     // [9260:9.1-2, 3.3.7-1, 8.5.1-4]
-    fn reply_last(&self, ctx: &mut Context<'_>, path: PathId, chunk: ReplyChunk) {
-        let path = &self.sending.paths()[path];
+    fn reply_last(&mut self, ctx: &mut Context<'_>, path: PathId, chunk: ReplyChunk) {
+        let (local, remote) = self.sending.path_addrs(path);
+        // RFC 4895 §3.2: SHUTDOWN COMPLETE is never authenticated and not bundled.
         let is_signed = !matches!(chunk, ReplyChunk::ShutdownComplete { .. });
+        let every_packet = self.agreed.auth.as_ref().is_some_and(|auth| auth.every_packet);
+        let Some(guard) = self.guard(every_packet && is_signed) else {
+            return;
+        };
         ctx.replies.push(Reply {
-            local: path.local(),
-            remote: path.remote(),
+            local,
+            remote,
             source_port: self.ends.local_port,
             destination_port: self.ends.peer_port,
             verification_tag: self.ends.peer_tag,
             chunk,
-            // RFC 4895 §3.2: SHUTDOWN COMPLETE is never authenticated and not bundled.
-            signer: self
-                .agreed
-                .auth
-                .as_ref()
-                .filter(|auth| auth.every_packet && is_signed)
-                .map(|auth| auth.signer.clone()),
+            guard,
         });
     }
 
-    /// Returns the addresses that a restarting peer must not add (RFC 9260 §5.2.2), as parameters.
+    /// Returns the addresses that a restarting peer must not add (RFC 9260 §5.2.2), as parameters. Those that no local address reaches are
+    /// not new: the association left them out when it began.
     // [9260:5.2.1-9, 5.2.2-4]
-    pub(crate) fn new_addresses(&self, addrs: &[crate::TransportAddr]) -> Vec<u8> {
+    pub(crate) fn new_addresses(&self, addrs: &[TransportAddr]) -> Vec<u8> {
         let mut parameters = Vec::new();
-        for addr in addrs.iter().filter(|addr| !self.sending.has_remote(addr.ip())) {
+        let is_reached = |addr: &TransportAddr| pair_address(&self.ends.local_addrs, &[], *addr).is_some();
+        let is_new = |addr: &&TransportAddr| !self.sending.has_remote(addr.ip()) && is_reached(addr);
+        for addr in addrs.iter().filter(is_new) {
             match addr.ip() {
                 std::net::IpAddr::V4(ip) => Parameter::Ipv4(ip).emit(&mut parameters),
                 std::net::IpAddr::V6(ip) => Parameter::Ipv6(ip).emit(&mut parameters),

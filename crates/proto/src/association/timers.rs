@@ -71,20 +71,34 @@ impl Association {
             .map_or(NEVER, |changes| changes.next_timeout());
         let reconfig = self.agreed.reconfig.as_ref();
         let reconfig = reconfig.map_or(NEVER, |reconfig| reconfig.next_timeout());
-        let own = self.timers.next().min(sack).min(ports).min(reconfig);
+        let own = self
+            .timers
+            .next()
+            .min(sack)
+            .min(ports)
+            .min(reconfig)
+            .min(self.proof_due());
         own.min(self.sending.next_timeout())
     }
 
     /// Handles every timer that has expired.
     // [9260:9.2-11, 6.1-7]
     pub(crate) fn handle_timeout(&mut self, ctx: &mut Context<'_>) {
+        if self.has_spent_keys() {
+            // Nothing can be sent any more, not even an ABORT.
+            self.close(ctx, CloseReason::OverLimit("the keys of this association are used up"));
+            return;
+        }
         if self.timers.t1 <= ctx.now {
-            if self.is_silent() {
+            if self.ends.accepted {
                 self.trace_timer(ctx, TimerKind::FirstMessage, None);
                 self.abort_for_resources(ctx, "no message in time");
                 return;
             }
             self.on_t1(ctx);
+        }
+        if self.proof_due() <= ctx.now {
+            self.on_proof_timer(ctx);
         }
         for index in self.sending.paths().ids() {
             let progress = self.sending.on_path_timers(ctx, index);
@@ -126,7 +140,19 @@ impl Association {
         }
     }
 
+    /// Asks again for a packet that opens, or ends the association.
+    fn on_proof_timer(&mut self, ctx: &mut Context<'_>) {
+        self.trace_timer(ctx, TimerKind::Proof, None);
+        if self.awaits_proof_again(ctx.now) {
+            let path = self.sending.sending_path();
+            self.sending.bundle_heartbeat(ctx, path);
+        } else {
+            self.close(ctx, CloseReason::HandshakeTimeout);
+        }
+    }
+
     /// A timer of requests for changes of streams has expired.
+    // [6525:5.1.1-10, 5.1.1-11, 5.2.7-3, 5.2.7-4]
     fn on_reconfig_timer(&mut self, ctx: &mut Context<'_>) {
         let Some(reconfig) = &mut self.agreed.reconfig else {
             return;
@@ -154,7 +180,7 @@ impl Association {
     /// Returns whether the association waits for the peer's first message, or its first acknowledgement of data, with a deadline
     /// ([`EndpointConfig::first_message_timeout`](crate::EndpointConfig::first_message_timeout)).
     pub fn is_silent(&self) -> bool {
-        self.ends.accepted && self.timers.t1 != NEVER
+        self.ends.accepted && (self.timers.t1 != NEVER || self.awaits_proof())
     }
 
     /// A message has arrived, or the peer has acknowledged data: it is no handshake without a purpose.

@@ -12,6 +12,7 @@ use whimbrel_wire::{
 use super::{Association, State};
 use crate::context::Context;
 use crate::packet::Packet;
+use crate::protection::Protection;
 use crate::receive::NewGapsHeader;
 use crate::send::NextData;
 use crate::send::Outgoing;
@@ -33,7 +34,7 @@ impl Association {
     /// Writes the next packet into `sink`, if there is one to send.
     // [9260:3.1-3, 3.1-4, 3.3.2-6, 3.3.3-4, 8.5-1, 8.5.1-12, 3.3.12-1, 5.1.5-7]
     pub(crate) fn poll_transmit(&mut self, ctx: &mut Context<'_>, sink: &mut dyn PacketSink) -> Option<Sent> {
-        if self.state == State::Closed {
+        if self.state == State::Closed || self.has_spent_keys() {
             return None;
         }
         if self.sending.may_give_up() && self.state.may_send_data() {
@@ -62,6 +63,29 @@ impl Association {
         let Some(path) = path else {
             return self.send_probe_or_wait(ctx, sink);
         };
+        let mut packet = self.begin_packet(sink, path, self.sending.max_packet(path), is_init);
+        if self.state == State::CookieEchoed {
+            self.push_cookie_echo(ctx, &mut packet);
+        } else if !self.push_control(ctx, &mut packet) {
+            self.push_sack(ctx, &mut packet, next_data.is_some_and(|next| next.to() == path));
+            if let Some(next) = next_data.filter(|next| next.to() == path) {
+                self.push_data(ctx, &mut packet, next);
+                self.sending.finish_data(ctx.now, &mut packet);
+            }
+        }
+        debug_assert!(packet.has_chunk, "a packet without a chunk was started");
+        let ecn = packet.ecn;
+        let wire_len = self.end_packet(ctx, packet);
+        Some(Sent {
+            path,
+            ecn,
+            wire_len,
+            probes_mtu: false,
+        })
+    }
+
+    /// Starts a packet of at most `len` bytes on a path. It is encrypted, or begins with an AUTH chunk, if the association does that.
+    fn begin_packet<'s>(&self, sink: &'s mut dyn PacketSink, path: PathId, len: usize, is_init: bool) -> Packet<'s> {
         sink.begin(CommonHeader {
             // [9260:1.3-2]
             source_port: self.ends.local_port,
@@ -69,33 +93,30 @@ impl Association {
             // RFC 9260 §8.5.1 A
             verification_tag: if is_init { 0 } else { self.ends.peer_tag },
         });
-        let room = self.sending.max_packet(path) - COMMON_HEADER_LEN;
-        let mut packet = Packet::new(sink, path, room);
-        if let Some(auth) = self.agreed.auth.as_ref().filter(|auth| auth.every_packet && !is_init) {
+        let mut packet = Packet::new(sink, path, len - COMMON_HEADER_LEN);
+        if self.seals() {
+            packet.begin_sealed(self.sealed_len());
+        } else if let Some(auth) = self.agreed.auth.as_ref().filter(|auth| auth.every_packet && !is_init) {
             packet.sign(&auth.signer);
         }
-        if self.state == State::CookieEchoed {
-            self.push_cookie_echo(ctx, &mut packet);
-        } else if !self.push_control(ctx, &mut packet) {
-            self.push_sack(ctx, &mut packet, next_data.is_some_and(|next| next.to() == path));
-            if let Some(next) = next_data.filter(|next| next.to() == path) {
-                self.push_data(ctx, &mut packet, next);
-                self.sending.pad_to_fragment(&mut packet);
+        packet
+    }
+
+    /// Ends a packet and returns its length in bytes.
+    fn end_packet(&mut self, ctx: &mut Context<'_>, packet: Packet<'_>) -> usize {
+        let path = packet.path;
+        if packet.sealed {
+            match self.agreed.protection_mut().and_then(Protection::seal) {
+                Some(keys) => keys.seal(packet.sink),
+                // Nothing leaves without encryption. `poll_transmit` has asked for keys before.
+                None => packet.sink.seal(0, &mut |record| record.fill(0)),
             }
-        }
-        debug_assert!(packet.has_chunk, "a packet without a chunk was started");
-        let ecn = packet.ecn;
-        if let Some(auth) = self.agreed.auth.as_ref().filter(|_| packet.signed) {
+        } else if let Some(auth) = self.agreed.auth.as_ref().filter(|_| packet.signed) {
             auth.signer.seal(packet.sink);
         }
         let wire_len = packet.finish(self.agreed.sends_zero_checksum);
         self.count_packet(ctx, path, wire_len);
-        Some(Sent {
-            path,
-            ecn,
-            wire_len,
-            probes_mtu: false,
-        })
+        wire_len
     }
 
     fn count_packet(&mut self, ctx: &mut Context<'_>, path: PathId, wire_len: usize) {
@@ -119,19 +140,14 @@ impl Association {
     /// Sends a probe of a path or of its MTU if one is due. Otherwise there is nothing to send.
     fn send_probe_or_wait(&mut self, ctx: &mut Context<'_>, sink: &mut dyn PacketSink) -> Option<Sent> {
         let may_send = self.state.may_send_data();
-        if let Some(path) = self.sending.next_mtu_probe(ctx.now).filter(|_| may_send) {
-            return Some(self.send_mtu_probe(ctx, sink, path));
+        if let Some((path, len)) = self.sending.next_mtu_probe(ctx.now).filter(|_| may_send) {
+            return Some(self.send_mtu_probe(ctx, sink, path, len));
         }
         if let Some(path) = self.sending.next_probe().filter(|_| may_send) {
-            let (source_port, destination_port) = self.ports();
-            sink.begin(CommonHeader {
-                source_port,
-                destination_port,
-                verification_tag: self.ends.peer_tag,
-            });
-            let packet = Packet::new(sink, path, self.sending.max_packet(path) - COMMON_HEADER_LEN);
-            let wire_len = self.sending.send_probe(ctx, packet, self.agreed.sends_zero_checksum);
-            self.count_packet(ctx, path, wire_len);
+            let mut packet = self.begin_packet(sink, path, self.sending.max_packet(path), false);
+            self.sending.write_probe(ctx, &mut packet);
+            let wire_len = self.end_packet(ctx, packet);
+            self.sending.note_probe_sent(wire_len);
             return Some(Sent {
                 path,
                 ecn: Ecn::NotEct,
@@ -147,29 +163,12 @@ impl Association {
         None
     }
 
-    /// Sends a packet that is longer than the path MTU, to find out whether it arrives (RFC 8899 §6.2.1.2).
-    fn send_mtu_probe(&mut self, ctx: &mut Context<'_>, sink: &mut dyn PacketSink, path: PathId) -> Sent {
-        let (source_port, destination_port) = self.ports();
-        sink.begin(CommonHeader {
-            source_port,
-            destination_port,
-            verification_tag: self.ends.peer_tag,
-        });
-        let mut packet = Packet::new(
-            sink,
-            path,
-            self.sending.mtu_probe_len(ctx.now, path) - COMMON_HEADER_LEN,
-        );
-        let auth = self.agreed.auth.as_ref().filter(|auth| auth.every_packet);
-        if let Some(auth) = auth {
-            packet.sign(&auth.signer);
-        }
+    /// Sends a packet of this length, to find out whether it arrives (RFC 8899 §6.2.1.2).
+    // [8899:3-3]
+    fn send_mtu_probe(&mut self, ctx: &mut Context<'_>, sink: &mut dyn PacketSink, path: PathId, len: usize) -> Sent {
+        let mut packet = self.begin_packet(sink, path, len, false);
         self.sending.write_mtu_probe(ctx, &mut packet);
-        if let Some(auth) = auth {
-            auth.signer.seal(packet.sink);
-        }
-        let wire_len = packet.finish(self.agreed.sends_zero_checksum);
-        self.count_packet(ctx, path, wire_len);
+        let wire_len = self.end_packet(ctx, packet);
         Sent {
             path,
             ecn: Ecn::NotEct,
@@ -180,6 +179,7 @@ impl Association {
 
     /// Adds the control chunks for this path. Returns true if no further chunk may be added to the packet.
     // [9260:6-10, 6.10-3, 5.1-9, 5.1-10]
+    // [3758:3.5-17]
     fn push_control(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) -> bool {
         while let Some((to, waiting)) = self.sending.next_control() {
             if *to != packet.path {
@@ -259,6 +259,7 @@ impl Association {
     }
 
     /// Adds responses to changes of streams, and the outstanding request (RFC 6525 §3.1).
+    // [6525:4.1-2, 4.2-2, 4.4-3, 4.5-3, 4.6-3, 5.1.2-10, 5.1.2-11, 5.1.3-6, 5.1.3-7]
     fn push_reconfig(&self, packet: &mut Packet<'_>, answer: Vec<u8>, has_request: bool) {
         let mut list = answer;
         if has_request && let Some(reconfig) = &self.agreed.reconfig {
@@ -272,6 +273,7 @@ impl Association {
     }
 
     /// Adds a FORWARD TSN (RFC 3758 §3.5 C3, C4).
+    // [8260:2-2, 2.3.1-1, 2.3.1-6, 2.3.1-7, 2.3.1-8, 2.3.1-9]
     fn push_forward_tsn(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) {
         let list = &mut ctx.scratch.parameters;
         list.clear();
@@ -307,7 +309,8 @@ impl Association {
                 let request = reconfig.map_or(0, |reconfig| reconfig.request_len());
                 padded(4 + answer.len() + request)
             }
-            Outgoing::Shutdown | Outgoing::Ecne { .. } | Outgoing::Cwr { .. } => 8,
+            Outgoing::Shutdown | Outgoing::Cwr { .. } => 8,
+            Outgoing::Ecne { .. } => 8 + 4 * usize::from(self.config.ecn_count),
         }
     }
 
@@ -415,7 +418,7 @@ impl Association {
         }
         self.user.stats.sacks_sent += 1;
         self.note_sack(packet.path(), is_due);
-        if let Some(lowest_tsn) = self.agreed.ecn.echo {
+        if let Some(lowest_tsn) = self.agreed.ecn.echo().filter(|_| self.config.parts.ecn_cwr) {
             self.push_ecne(ctx, packet, lowest_tsn);
         }
     }
@@ -435,7 +438,9 @@ impl Association {
                 .is_some_and(|cookie| !core::mem::replace(&mut cookie.is_echoed, true));
         // Data lost with the COOKIE ECHO of an earlier, stale cookie is sent before new data. With interleaving, data waits for the COOKIE ACK:
         // a collision of INITs may bring another agreement, and the chunks of data of the one are a violation of the other (RFC 8260 §2.2.3).
-        let takes_data = is_first && self.sending.nothing_outstanding() && !self.config.interleaving;
+        // COOKIE ECHO is not encrypted, and data is.
+        let may_bundle = !self.config.interleaving && !self.is_protected();
+        let takes_data = is_first && self.sending.nothing_outstanding() && may_bundle;
         let nothing_more = self.push_control(ctx, packet);
         if nothing_more || !takes_data || self.sending.is_held() || self.sending.next_new_len(packet.room).is_none() {
             return;

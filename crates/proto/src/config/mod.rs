@@ -26,6 +26,7 @@ pub use scheduler::Scheduler;
 pub use shared::SharedConfig;
 
 use crate::ConfigError;
+use crate::protection::{MAX_METHODS, ProtectionConfig};
 
 #[cfg(feature = "config")]
 fn is_false(value: &bool) -> bool {
@@ -126,8 +127,8 @@ pub struct AssociationConfig {
     )]
     pub black_hole_detection: bool,
     /// Largest path MTU in bytes that is searched for with probes (RFC 8899), 1280 to 65535: the path MTU is 1280 bytes until a HEARTBEAT in a longer
-    /// packet has arrived, first in one of `mtu` bytes. Absent: no search, the path MTU is `mtu` unless the network reports a smaller one. Over
-    /// sockets it is 65535.
+    /// packet has arrived, first in one of `mtu` bytes. The first packet that data fills starts the search. Absent: no search, the path MTU is `mtu`
+    /// unless the network reports a smaller one. Over sockets it is 65535.
     #[cfg_attr(
         feature = "config",
         serde(skip_serializing_if = "Option::is_none"),
@@ -209,6 +210,10 @@ pub struct AssociationConfig {
     /// Whether ECN is as in RFC 4960 appendix A: the receiver repeats ECNE with each SACK until a CWR arrives, and the sender sends CWR when it
     /// reduces its window. Both ends should use the same setting; requires `ecn`. Absent: the scheme's setting.
     pub ecn_cwr: Option<bool>,
+    /// Whether ECNE has the number of marked packets (draft-stewart-tsvwg-sctpecn-05). usrsctp 0.9.5 and older discard an ECNE without it, and all
+    /// that follows in its packet; Linux takes both. Over sockets it is true.
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "core::ops::Not::not"))]
+    pub ecn_count: bool,
     /// Whether data is sent as ECT(1) instead of ECT(0): queues for L4S (RFC 9331) mark it early and keep its delay short. Requires `ecn`, and
     /// a window whose reduction depends on the number of marks, such as `dctcp`. Absent: the scheme's setting.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
@@ -281,6 +286,9 @@ pub struct AssociationConfig {
     /// Authentication of chunks (RFC 4895).
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "AuthConfig::is_default"))]
     pub auth: AuthConfig,
+    /// Encryption of all packets (draft-ietf-tsvwg-sctp-dtls-chunk). Experimental. Scenario files do not have it.
+    #[cfg_attr(feature = "config", serde(skip))]
+    pub protection: ProtectionConfig,
 }
 
 impl Default for AssociationConfig {
@@ -330,6 +338,7 @@ impl Default for AssociationConfig {
             recovery: RecoveryChanges::default(),
             ecn: None,
             ecn_cwr: None,
+            ecn_count: false,
             l4s: None,
             eci: None,
             timestamps: None,
@@ -349,6 +358,7 @@ impl Default for AssociationConfig {
             dynamic_addresses: false,
             address_translation: None,
             auth: AuthConfig::default(),
+            protection: ProtectionConfig::default(),
         }
     }
 }
@@ -421,8 +431,11 @@ impl AssociationConfig {
     }
 
     /// Returns whether authentication is offered to the peer.
+    // [dtls:3.2-1]
     pub(crate) fn wants_auth(&self) -> bool {
-        self.dynamic_addresses || self.auth.enabled || self.auth.is_required()
+        // The draft of DTLS chunks, "SCTP Considerations": RFC 4895 MUST NOT be negotiated with them.
+        let is_wanted = self.dynamic_addresses || self.auth.enabled || self.auth.is_required();
+        is_wanted && self.protection.keys.is_none()
     }
 
     /// Checks every value.
@@ -536,6 +549,20 @@ impl AssociationConfig {
     }
 
     fn validate_auth(&self) -> Result<(), ConfigError> {
+        if let Some(keys) = &self.protection.keys {
+            let count = keys.methods().len();
+            if !(1..=MAX_METHODS).contains(&count) {
+                let allowed = format!("allowed are 1 to {MAX_METHODS} key management methods");
+                return Err(ConfigError::new("protection.keys", count, allowed));
+            }
+            if self.auth.is_configured() {
+                let allowed = "allowed is no authentication (RFC 4895) together with encryption";
+                return Err(ConfigError::new("auth", "configured", allowed));
+            }
+        } else if self.protection.required {
+            let allowed = "allowed is false without a source of keys";
+            return Err(ConfigError::new("protection.required", true, allowed));
+        }
         let never = [1, 2, 14, 15];
         if let Some(chunk_type) = self.auth.chunks.iter().find(|chunk_type| never.contains(*chunk_type)) {
             return Err(ConfigError::new(

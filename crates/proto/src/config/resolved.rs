@@ -33,8 +33,16 @@ pub(crate) struct Resolved {
     pub(crate) path_hb_interval: Span,
 }
 
+/// The MTU in bytes at which the content of a DTLS chunk has 2^14 bytes: with 28 for the chunk, 12 for the common header of SCTP and 20 for IPv4.
+const MAX_SEALED_MTU: u16 = (1 << 14) + 28 + 12 + 20;
+
 impl Resolved {
-    pub(crate) fn new(config: AssociationConfig) -> Self {
+    pub(crate) fn new(mut config: AssociationConfig) -> Self {
+        if config.protection.keys.is_some() {
+            // RFC 9147 §4: a record has at most 2^14 bytes of content.
+            config.mtu = config.mtu.min(MAX_SEALED_MTU);
+            config.max_mtu = config.max_mtu.map(|most| most.min(MAX_SEALED_MTU));
+        }
         let parts = config.parts();
         let rules = config.resolved_rules();
         Resolved {

@@ -5,7 +5,8 @@
 //! version 1 | key 1 | flags 1 | supports 2 | created 8 | life 4 | local addresses 4 | local tag 4 | peer tag 4 |
 //! local initial TSN 4 | peer initial TSN 4 | peer a_rwnd 4 | outbound streams 2 | inbound streams 2 | local port 2 |
 //! peer port 2 | local tie tag 4 | peer tie tag 4 | peer addresses 1 | local address | peer addresses ... |
-//! if flagged: local random 32, peer key vector length 1, vector ... | HMAC-SHA256, truncated 16
+//! if flagged: local random 32, peer key vector length 1, vector ... |
+//! if flagged: local tie breaker 4, length of the peer's offer of DTLS chunks 1, offer ... | HMAC-SHA256, truncated 16
 //! ```
 //! Numbers are big-endian. `created` is in nanoseconds, `life` in milliseconds; `local addresses` is the CRC32c of the
 //! addresses. An address consists of its family (4, 6, or 7: IPv6 with a scope), the UDP port, the IP address and the
@@ -20,12 +21,14 @@ use whimbrel_wire::{Tsn, crc32c};
 
 use crate::MAX_ADDRESSES;
 use crate::association::{AuthAgreement, KeyVector};
+use crate::protection::{Offer, ProtectionAgreement};
 
 const VERSION: u8 = 2;
 /// [9260:5.1.3-1, 5.1.3-3] Half of the hash, the minimum that RFC 2104 §5 recommends, to keep the cookie small.
 const MAC_LEN: usize = 16;
 const FLAG_ECN: u8 = 1;
 const FLAG_AUTH: u8 = 2;
+const FLAG_PROTECTION: u8 = 4;
 const FAMILY_V4: u8 = 4;
 const FAMILY_V6: u8 = 6;
 const FAMILY_V6_SCOPED: u8 = 7;
@@ -107,6 +110,8 @@ pub(crate) struct Cookie {
     pub(crate) peer_addrs: AddressList,
     /// The authentication parameters of both endpoints (RFC 4895 §6.1).
     pub(crate) auth: Option<AuthAgreement>,
+    /// The offers of DTLS chunks of both endpoints (draft-ietf-tsvwg-sctp-dtls-chunk).
+    pub(crate) protection: Option<ProtectionAgreement>,
 }
 
 /// Why a state cookie is not valid.
@@ -205,6 +210,7 @@ impl Cookie {
     fn write(&self, generation: u8, out: &mut Vec<u8>) {
         let mut flags = if self.ecn { FLAG_ECN } else { 0 };
         flags |= if self.auth.is_some() { FLAG_AUTH } else { 0 };
+        flags |= if self.protection.is_some() { FLAG_PROTECTION } else { 0 };
         out.extend_from_slice(&[VERSION, generation, flags]);
         out.extend_from_slice(&self.supports.to_be_bytes());
         out.extend_from_slice(&self.created.as_nanos().to_be_bytes());
@@ -242,6 +248,13 @@ impl Cookie {
             out.push(vector.len() as u8);
             out.extend_from_slice(vector);
         }
+        if let Some(protection) = &self.protection {
+            out.extend_from_slice(&protection.tie_breaker.to_be_bytes());
+            let offer = protection.peer.as_bytes();
+            // An offer has at most 264 bytes.
+            out.extend_from_slice(&(offer.len() as u16).to_be_bytes());
+            out.extend_from_slice(offer);
+        }
     }
 
     /// The inverse of `write`. Returns `None` if anything is missing, left over or out of range.
@@ -249,7 +262,7 @@ impl Cookie {
         let mut reader = Reader(content);
         let [_version, _generation, flags] = reader.take()?;
         let supports = u16::from_be_bytes(reader.take()?);
-        if flags & !(FLAG_ECN | FLAG_AUTH) != 0 {
+        if flags & !(FLAG_ECN | FLAG_AUTH | FLAG_PROTECTION) != 0 {
             return None;
         }
         let created = Time::from_nanos(u64::from_be_bytes(reader.take()?));
@@ -279,6 +292,16 @@ impl Cookie {
         } else {
             None
         };
+        let protection = if flags & FLAG_PROTECTION != 0 {
+            let tie_breaker = reader.word()?;
+            let len = reader.half()?;
+            let (offer, rest) = reader.0.split_at_checked(len.into())?;
+            reader.0 = rest;
+            let peer = Offer::from_bytes(offer)?;
+            Some(ProtectionAgreement { tie_breaker, peer })
+        } else {
+            None
+        };
         reader.0.is_empty().then_some(Cookie {
             created,
             life,
@@ -299,6 +322,7 @@ impl Cookie {
             local,
             peer_addrs,
             auth,
+            protection,
         })
     }
 }
@@ -400,6 +424,8 @@ pub(super) mod tests {
             peer_addrs: addresses(&["192.0.2.9:40000", "[2001:db8::9]:40000", "[fe80::1%3]:40000"]),
             auth: KeyVector::from_bytes(&[0x80, 2, 0, 5, 9, 0x80, 4, 0, 6, 0, 1])
                 .map(|peer| AuthAgreement { random: [3; 32], peer }),
+            protection: Offer::from_bytes(&[0x80, 6, 0, 10, 1, 2, 3, 4, 3, 0])
+                .map(|peer| ProtectionAgreement { tie_breaker: 9, peer }),
         }
     }
 
@@ -416,12 +442,13 @@ pub(super) mod tests {
         let mut out = b"in front".to_vec();
         key.seal(&cookie(), &mut out);
         assert_eq!(key.open(&out[8..]), Ok(cookie()));
-        // Three addresses have 49 bytes, and the parameters of RFC 4895 have 44.
-        assert_eq!(out.len(), 8 + 174);
+        // Three addresses have 49 bytes, the parameters of RFC 4895 have 44, and the offers of DTLS chunks 16.
+        assert_eq!(out.len(), 8 + 190);
         assert_eq!(&out[..8], b"in front");
         let smallest = Cookie {
             peer_addrs: addresses(&["192.0.2.9:0"]),
             auth: None,
+            protection: None,
             ..cookie()
         };
         assert_eq!(

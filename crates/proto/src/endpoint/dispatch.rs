@@ -5,7 +5,7 @@ use std::sync::Arc;
 use whimbrel_control::Time;
 use whimbrel_wire::{Cause, Checksum, Chunk, ChunkError, ChunkType, PacketView};
 
-use super::{Endpoint, Reply, ReplyChunk, context};
+use super::{Endpoint, Guard, Reply, ReplyChunk, context};
 use crate::address::{PacketMeta, is_unicast};
 use crate::association::Signer;
 use crate::context::Context;
@@ -20,6 +20,7 @@ impl Endpoint {
     /// Returns whether a packet with a checksum of zero needs no correct CRC32c: its association has offered to accept that (RFC 9653
     /// §5.3). INIT and COOKIE ECHO are not processed by an association, and so always have a correct one (§5.2). The association is found
     /// at less cost than the CRC32c is computed.
+    // [9653:5.3-1, 5.3-2]
     #[inline(never)]
     pub(super) fn accepts_zero_checksum(&self, datagram: &[u8]) -> bool {
         let Ok(packet) = PacketView::parse(datagram, Checksum::Ignore) else {
@@ -75,6 +76,11 @@ impl Endpoint {
             _ => {}
         }
         let Some(index) = self.table.by_tag(header.verification_tag) else {
+            if first == ChunkType::DTLS
+                && let Some(answered) = self.answer_farewell(now, meta, packet)
+            {
+                return answered;
+            }
             return self.on_unknown_tag(now, meta, packet);
         };
         let Some(association) = self.table.at_mut(index) else {
@@ -82,6 +88,14 @@ impl Endpoint {
         };
         if association.ports().1 != header.source_port {
             return self.out_of_the_blue(now, meta, packet);
+        }
+        if association.is_protected() {
+            if first == ChunkType::DTLS {
+                return self.on_protected(now, meta, packet, index);
+            }
+            if !association.admits_unprotected(packet) {
+                return Err(Discard::Unprotected);
+            }
         }
         let from = match association.sending().path_of_packet(&meta) {
             Some(from) => from,
@@ -97,8 +111,73 @@ impl Endpoint {
             None if association.state().is_established() => return Err(Discard::OutOfTheBlue),
             None => return self.out_of_the_blue(now, meta, packet),
         };
-        let result = association.on_packet(context!(self, now), meta, from, packet);
+        let result = association.on_packet(context!(self, now), meta, from, packet, false);
         self.after_change(index);
+        result
+    }
+
+    /// Answers a packet of a protected association that has ended; `None` if it belongs to none.
+    fn answer_farewell(&mut self, now: Time, meta: PacketMeta, packet: &PacketView<'_>) -> Option<Result<(), Discard>> {
+        let answer = self.farewells.answer(now, packet, &mut self.scratch.plain)?;
+        Some(answer.and_then(|(tag, chunk, guard)| {
+            self.guarded_reply(meta, packet, tag, chunk, guard);
+            Err(Discard::OutOfTheBlue)
+        }))
+    }
+
+    /// Handles a packet with a DTLS chunk of a protected association.
+    fn on_protected(
+        &mut self,
+        now: Time,
+        meta: PacketMeta,
+        packet: &PacketView<'_>,
+        index: u32,
+    ) -> Result<(), Discard> {
+        let mut plain = core::mem::take(&mut self.scratch.plain);
+        let result = self.open_and_process(now, meta, packet, index, &mut plain);
+        self.scratch.plain = plain;
+        result
+    }
+
+    /// Nothing of the packet counts before it is opened, neither its source nor its chunks.
+    // [dtls:1.1-1, 3.2-2, 5.2-7]
+    fn open_and_process(
+        &mut self,
+        now: Time,
+        meta: PacketMeta,
+        packet: &PacketView<'_>,
+        index: u32,
+        plain: &mut Vec<u8>,
+    ) -> Result<(), Discard> {
+        let Some(association) = self.table.at_mut(index) else {
+            return Err(Discard::OutOfTheBlue);
+        };
+        let from = association.sending().path_of_packet(&meta);
+        if association.open_packet(now, from, packet, plain)? {
+            association.report_connected();
+        }
+        let inner = packet.with_chunks(plain);
+        let Some(first) = inner.first_chunk_type() else {
+            return Err(Discard::Malformed);
+        };
+        if first.must_be_alone() && inner.chunks().nth(1).is_some() {
+            return Err(Discard::Bundled);
+        }
+        if !association.expects(first) {
+            return Err(Discard::Unexpected);
+        }
+        let from = match from {
+            Some(from) => from,
+            // The draft, "SCTP Considerations": the lookup address of an ASCONF is not used. The tag has found the association.
+            None if first == ChunkType::ASCONF && association.has_dynamic_addresses() => association.sending_path(),
+            None => return Err(Discard::OutOfTheBlue),
+        };
+        let waiting = self.replies.len();
+        let result = association.on_packet(context!(self, now), meta, from, &inner, true);
+        self.after_change(index);
+        if self.replies.len() > waiting {
+            self.limit_replies(&inner, waiting);
+        }
         result
     }
 
@@ -153,6 +232,10 @@ impl Endpoint {
             } else {
                 Err(Discard::VerificationTag)
             };
+        }
+        if association.is_protected() {
+            // The peer's own tag shows no key.
+            return Err(Discard::Unprotected);
         }
         if association.stopped_using(meta.local) {
             return Err(Discard::OutOfTheBlue);
@@ -249,6 +332,17 @@ impl Endpoint {
         chunk: ReplyChunk,
         signer: Option<Arc<Signer>>,
     ) {
+        self.guarded_reply(meta, packet, verification_tag, chunk, signer.into());
+    }
+
+    fn guarded_reply(
+        &mut self,
+        meta: PacketMeta,
+        packet: &PacketView<'_>,
+        verification_tag: u32,
+        chunk: ReplyChunk,
+        guard: Guard,
+    ) {
         let header = packet.header();
         self.replies.push(Reply {
             local: meta.local,
@@ -256,7 +350,7 @@ impl Endpoint {
             source_port: header.destination_port,
             destination_port: header.source_port,
             verification_tag,
-            signer,
+            guard,
             chunk,
         });
     }

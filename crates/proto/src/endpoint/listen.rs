@@ -14,7 +14,9 @@ use crate::association::{
 use crate::config::Resolved;
 use crate::context::Context;
 use crate::error::Discard;
+use crate::event::CloseReason;
 use crate::extensions::Extensions;
+use crate::protection::{ProtectionAgreement, ProtectionConfig, negotiate, own_offer};
 use crate::send::path::pmdcs;
 
 /// The local values of an INIT ACK.
@@ -31,6 +33,8 @@ struct Answer {
     tie_tags: (u32, u32),
     /// The random bytes of RFC 4895, if the local endpoint supports authentication.
     random: Option<[u8; RANDOM_LEN]>,
+    /// The tie breaker of the draft, if the local endpoint offers DTLS chunks.
+    tie_breaker: Option<u32>,
     config: Arc<Resolved>,
     local_addrs: Arc<[TransportAddr]>,
 }
@@ -87,9 +91,18 @@ impl Endpoint {
                     let auth = self.accepted_config.offers_auth;
                     auth.then(|| fresh_random(&mut *self.random))
                 },
+                tie_breaker: self.new_tie_breaker(&self.accepted_config.clone(), &peer),
                 config: self.accepted_config.clone(),
                 local_addrs: self.local_addrs.clone(),
             },
+        };
+        let peer = match peer.with_protection(&answer.config, answer.tie_breaker) {
+            Ok(peer) => peer,
+            Err(Refusal::Silent) => return Err(Discard::InvalidChunk),
+            Err(Refusal::Abort(causes) | Refusal::AbortOnly(causes)) => {
+                self.abort_init(meta, packet, init.initiate_tag, causes);
+                return Err(Discard::Unprotected);
+            }
         };
         let peer = match peer.with_auth(&init, &answer.config) {
             Ok(peer) => peer,
@@ -132,7 +145,7 @@ impl Endpoint {
             return Err(Discard::Unexpected);
         }
         let in_handshake = matches!(association.state(), State::CookieWait | State::CookieEchoed);
-        if association.state() != State::CookieWait {
+        if association.state() != State::CookieWait && !association.is_unproven() {
             let added = association.new_addresses(peer.addrs.as_slice());
             if !added.is_empty() {
                 let mut causes = Vec::new();
@@ -150,13 +163,15 @@ impl Endpoint {
         let (a_rwnd, ecn) = (association.recv_buffer(), association.is_ecn_capable());
         let extensions = association.extensions();
         let (own_random, config) = (association.auth_random(), association.config().clone());
+        let own_tie_breaker = association.tie_breaker();
         // The association's addresses may differ from the endpoint's current ones.
         let local_addrs = association.local_addrs().into();
-        let (tag, initial_tsn, random) = if in_handshake {
-            (own_tag, own_tsn, own_random)
+        let (tag, initial_tsn, random, tie_breaker) = if in_handshake {
+            (own_tag, own_tsn, own_random, own_tie_breaker)
         } else {
             let random = own_random.map(|_| fresh_random(&mut *self.random));
-            (self.new_tag(), Tsn(self.random.next_u32()), random)
+            let tie_breaker = self.new_tie_breaker(&config, peer);
+            (self.new_tag(), Tsn(self.random.next_u32()), random, tie_breaker)
         };
         Ok(Answer {
             tag,
@@ -168,13 +183,24 @@ impl Endpoint {
             extensions,
             tie_tags,
             random,
+            tie_breaker,
             config,
             local_addrs,
         })
     }
 
+    /// Returns a tie breaker for an INIT ACK, if DTLS chunks are offered: another one than the peer's.
+    // [dtls:5.4-2]
+    fn new_tie_breaker(&mut self, config: &Resolved, peer: &PeerInit) -> Option<u32> {
+        config.protection.keys.as_ref()?;
+        let tie_breaker = self.random.next_u32();
+        let is_taken = peer.offer.is_some_and(|offer| offer.tie_breaker() == tie_breaker);
+        Some(if is_taken { !tie_breaker } else { tie_breaker })
+    }
+
     // [9260:5.1-4, 5.1-5, 5.1-6, 5.1-9, 5.1-10, 5.2.1-10, 5.2.2-6, 5.2.2-7, 5.2.2-10, 3.2.2-1, 3.3.3-1, 3.3.3-8]
     // [9260:3.3.3-11, 3.3.3-14, 3.3.3-17, 3.3.3.1-1, 3.3.3.1.1-1, 3.3.3.1.2-1, 12.4-5]
+    // [dtls:5.1-2, 4.1-7]
     fn send_init_ack(
         &mut self,
         now: Time,
@@ -192,6 +218,8 @@ impl Endpoint {
             .zip(peer.auth)
             .filter(|_| extensions.has(Extensions::AUTH));
         let auth = auth.map(|(random, peer)| AuthAgreement { random, peer });
+        let protection = answer.tie_breaker.zip(peer.offer);
+        let protection = protection.map(|(tie_breaker, peer)| ProtectionAgreement { tie_breaker, peer });
         // RFC 9260 §3.3.2.1.3: the peer may ask for a longer life; the extension is limited.
         let wish = Span::from_millis(peer.preserve_ms.into()).min(self.config.valid_cookie_life);
         let cookie = Cookie {
@@ -213,12 +241,13 @@ impl Endpoint {
             ecn: both_capable_of_ecn,
             supports: extensions.0,
             auth,
+            protection,
             local: meta.local,
             peer_addrs: peer.addrs,
         };
         if self.table.has_tag(cookie.local_tag) {
             // An INIT collision: the cookie is for this association only, and of no use after its end.
-            let keyed = auth.is_some() && answer.config.auth.is_configured();
+            let keyed = protection.is_some() || auth.is_some() && answer.config.auth.is_configured();
             let limit = self.config.max_consumed_cookies;
             if self.consumed.has(cookie.local_tag) || self.consumed.has_room(now, limit, keyed) {
                 self.consumed.insert(&cookie);
@@ -239,6 +268,10 @@ impl Endpoint {
         extensions.emit(&mut parameters);
         if let Some(auth) = &auth {
             emit_parameters(&answer.config, &auth.random, &mut parameters);
+        }
+        let offer = protection.and_then(|both| own_offer(&answer.config.protection, both.tie_breaker));
+        if let Some(offer) = offer {
+            whimbrel_wire::tlv::append_tlv(&mut parameters, offer.as_bytes());
         }
         // As many as fit into a packet. RFC 9260 §12.4 allows omitting the rest.
         let room = pmdcs(answer.config.mtu, meta.remote) - INIT_HEADER_LEN;
@@ -284,23 +317,16 @@ impl Endpoint {
         );
     }
 
-    /// Handles a COOKIE ECHO (RFC 9260 §5.1.5 and §5.2.4).
-    // [9260:5.1.5-2, 5.1.5-3, 5.1.5-4, 5.1.5-8, 4-1, 4-2, 5.2.4-1, 5.2.4-2, 3.3.10.3-1]
-    pub(super) fn on_cookie_echo(
-        &mut self,
-        now: Time,
-        meta: PacketMeta,
-        packet: &PacketView<'_>,
-    ) -> Result<(), Discard> {
+    /// Returns the content of the cookie in a packet with COOKIE ECHO, if it was made for this packet.
+    // [9260:5.1.5-2, 5.1.5-3]
+    fn open_cookie(&self, meta: PacketMeta, packet: &PacketView<'_>) -> Result<Cookie, Discard> {
         let echo = packet.chunks().take(2).find_map(|chunk| match chunk {
             Ok(Chunk::CookieEcho { cookie }) => Some(cookie),
             _ => None,
         });
-        let Some(cookie) = echo else {
-            return Err(Discard::InvalidChunk);
-        };
         let header = packet.header();
-        let cookie = self.key.open(cookie).map_err(|_| Discard::Cookie)?;
+        let cookie = self.key.open(echo.ok_or(Discard::InvalidChunk)?);
+        let cookie = cookie.map_err(|_| Discard::Cookie)?;
         let is_for_this_packet = cookie.local_port == header.destination_port
             && cookie.peer_port == header.source_port
             && cookie.local_tag == header.verification_tag
@@ -309,15 +335,24 @@ impl Endpoint {
                 .as_slice()
                 .iter()
                 .any(|addr| addr.ip() == meta.remote.ip());
-        if !is_for_this_packet {
-            return Err(Discard::Cookie);
-        }
+        is_for_this_packet.then_some(cookie).ok_or(Discard::Cookie)
+    }
+
+    /// Handles a COOKIE ECHO (RFC 9260 §5.1.5 and §5.2.4).
+    // [9260:5.1.5-2, 5.1.5-3, 5.1.5-4, 5.1.5-8, 4-1, 4-2, 5.2.4-1, 5.2.4-2, 3.3.10.3-1]
+    pub(super) fn on_cookie_echo(
+        &mut self,
+        now: Time,
+        meta: PacketMeta,
+        packet: &PacketView<'_>,
+    ) -> Result<(), Discard> {
+        let cookie = self.open_cookie(meta, packet)?;
         let by_tag = self.table.by_tag(cookie.local_tag);
         if by_tag.is_none() && self.consumed.has(cookie.local_tag) {
             // A repetition of a COOKIE ECHO whose association has ended or has been restarted since.
             return Err(Discard::Cookie);
         }
-        let port = header.source_port;
+        let port = packet.header().source_port;
         let existing = by_tag.or_else(|| {
             cookie
                 .peer_addrs
@@ -326,10 +361,17 @@ impl Endpoint {
                 .find_map(|&addr| self.table.by_peer(addr, port))
         });
         let association = existing.and_then(|index| self.table.at(index));
+        if association.is_some_and(|association| !association.may_take_cookie(&cookie)) {
+            return Err(Discard::Unprotected);
+        }
         let config = association.map_or(&self.accepted_config, Association::config);
         let agreement = cookie.auth.as_ref();
         let agreement = agreement.filter(|_| Extensions(cookie.supports).has(Extensions::AUTH));
         check_cookie_echo(config, agreement, packet)?;
+        // The configuration may be another one than when the INIT was answered: that of an association that has ended since.
+        if !fits(&config.protection, cookie.protection.as_ref()) {
+            return Err(Discard::Unprotected);
+        }
         let tags = association.map(Association::tags);
         let local_addrs = association.map_or(&*self.local_addrs, Association::local_addrs);
         // The INIT ACK listed local addresses that have changed since. The stale-cookie error makes the peer send a new
@@ -346,7 +388,7 @@ impl Endpoint {
             self.signed_reply(meta, packet, cookie.peer_tag, chunk, signer);
             return Err(Discard::StaleCookie);
         }
-        let keyed = agreement.is_some() && config.auth.is_configured();
+        let keyed = cookie.protection.is_some() || agreement.is_some() && config.auth.is_configured();
         let limit = self.config.max_consumed_cookies;
         let may_remember = self.consumed.has(cookie.local_tag) || self.consumed.has_room(now, limit, keyed);
         if !may_remember && keyed {
@@ -354,6 +396,9 @@ impl Endpoint {
             return Err(Discard::Limit);
         }
         let index = match existing {
+            Some(index) if self.table.at(index).is_some_and(|known| known.gives_way_to(&cookie)) => {
+                self.replace_unproven(now, meta, packet, index, &cookie)?
+            }
             Some(index) => self.on_cookie_for_known_peer(now, meta, packet, index, &cookie)?,
             None => {
                 let (config, local_addrs) = (self.accepted_config.clone(), self.local_addrs.clone());
@@ -367,9 +412,10 @@ impl Endpoint {
         let mut result = Ok(());
         if packet.chunks().nth(1).is_some()
             && let Some(association) = self.table.at_mut(index)
+            && !association.is_protected()
             && let Some(from) = association.sending().path_of_packet(&meta)
         {
-            result = association.on_packet(context!(self, now), meta, from, packet);
+            result = association.on_packet(context!(self, now), meta, from, packet, false);
         }
         self.after_change(index);
         result
@@ -419,7 +465,6 @@ impl Endpoint {
         self.table.insert(association);
         self.count_accepted(now, id, ip);
         self.stats.accepted += 1;
-        self.backlog += 1;
         Ok(id.index)
     }
 
@@ -481,6 +526,23 @@ impl Endpoint {
         Err(Discard::Cookie)
     }
 
+    /// Ends an association that a host without the keys may have opened, and accepts that of another handshake in its place.
+    fn replace_unproven(
+        &mut self,
+        now: Time,
+        meta: PacketMeta,
+        packet: &PacketView<'_>,
+        index: u32,
+        cookie: &Cookie,
+    ) -> Result<u32, Discard> {
+        if let Some(association) = self.table.at_mut(index) {
+            association.close(context!(self, now), CloseReason::PeerRestarted);
+        }
+        self.after_change(index);
+        let (config, local_addrs) = (self.accepted_config.clone(), self.local_addrs.clone());
+        self.accept(now, meta, packet, cookie, config, local_addrs)
+    }
+
     /// Ends the association of a peer that has restarted, and accepts its new one.
     fn replace(
         &mut self,
@@ -502,6 +564,14 @@ impl Endpoint {
         self.after_change(index);
         self.accept(now, meta, packet, cookie, config, local_addrs)
     }
+}
+
+/// Returns whether an association with this configuration may be opened by a cookie with this agreement on DTLS chunks.
+fn fits(config: &ProtectionConfig, agreement: Option<&ProtectionAgreement>) -> bool {
+    let Some(both) = agreement else {
+        return !config.required;
+    };
+    own_offer(config, both.tie_breaker).is_some_and(|own| negotiate(&own, &both.peer).is_ok())
 }
 
 /// RFC 9260 §3.3.10.4

@@ -6,6 +6,7 @@ mod consumed;
 mod cookie;
 mod deadlines;
 mod dispatch;
+mod farewells;
 mod limits;
 mod listen;
 mod peer_init;
@@ -27,9 +28,11 @@ use consumed::ConsumedCookies;
 pub(crate) use cookie::Cookie;
 use cookie::{CookieKey, fingerprint};
 use deadlines::Deadlines;
+pub(crate) use farewells::Farewell;
+use farewells::Farewells;
 use limits::{Accepted, UnassociatedLimit};
 pub(crate) use peer_init::{MIN_RWND, PeerInit, Refusal, missing_cookie};
-pub(crate) use reply::{Replies, Reply, ReplyChunk};
+pub(crate) use reply::{Guard, Replies, Reply, ReplyChunk};
 use table::Table;
 
 use crate::address::{Ecn, PacketMeta, Transmit, TransportAddr};
@@ -103,6 +106,7 @@ pub struct Endpoint {
     key: CookieKey,
     key_replaced: Time,
     consumed: ConsumedCookies,
+    farewells: Farewells,
     table: Table,
     accepted: Accepted,
     /// Associations that peers have opened and that the user has not taken.
@@ -165,6 +169,7 @@ impl Endpoint {
             key: CookieKey::new(secret),
             key_replaced: Time::ZERO,
             consumed: ConsumedCookies::default(),
+            farewells: Farewells::default(),
             table: Table::default(),
             accepted: Accepted::default(),
             backlog: 0,
@@ -377,6 +382,7 @@ impl Endpoint {
                 }
                 // Messages have been given up instead of being sent.
                 while let Some(event) = association.poll_event() {
+                    self.backlog += usize::from(matches!(event, Event::Connected { accepted: true, .. }));
                     self.events.push_back((association.id(), event));
                 }
                 // The association's timers are final only when nothing is left to send.
@@ -707,6 +713,7 @@ impl Endpoint {
             return;
         };
         while let Some(event) = association.poll_event() {
+            self.backlog += usize::from(matches!(event, Event::Connected { accepted: true, .. }));
             self.events.push_back((association.id(), event));
         }
         self.table.note_receive_memory(index);
@@ -714,6 +721,9 @@ impl Endpoint {
             return;
         };
         if association.state() == State::Closed {
+            if let Some(farewell) = association.take_farewell() {
+                self.farewells.push(farewell);
+            }
             self.table.hide(index);
             if let Some(holder) = self.table.retire(index) {
                 self.accepted.remove(holder);

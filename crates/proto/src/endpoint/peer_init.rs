@@ -1,6 +1,6 @@
 //! Validation of INIT and INIT ACK (RFC 9260 §3.3.2, §3.3.3, §5.1.1, §5.1.2).
 
-use whimbrel_wire::{Cause, Init, NumberList, Parameter, Tsn, UnknownAction};
+use whimbrel_wire::{Cause, Init, NumberList, Parameter, Tsn, UnknownAction, parameter_type};
 
 use super::cookie::AddressList;
 use crate::TransportAddr;
@@ -8,6 +8,7 @@ use crate::address::listed_address;
 use crate::association::KeyVector;
 use crate::config::AssociationConfig;
 use crate::extensions::Extensions;
+use crate::protection::{Offer, negotiate, own_offer};
 
 /// The peer's values from its INIT or INIT ACK.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,10 @@ pub(crate) struct PeerInit {
     pub(crate) extensions: Extensions,
     /// The peer's authentication parameters, if they are complete.
     pub(crate) auth: Option<KeyVector>,
+    /// The peer's offer of DTLS chunks, if it is of use.
+    pub(crate) offer: Option<Offer>,
+    /// A parameter DTLS Key Management has a value of the wrong length. It is ignored where DTLS chunks are not offered.
+    has_bad_offer: bool,
 }
 
 /// Maximum bytes of a host name that the error cause contains.
@@ -52,6 +57,7 @@ impl PeerInit {
     /// appends it to `unrecognized`.
     // [9260:3.3.2-3, 3.3.2-7, 3.3.2-9, 3.3.2-12, 3.3.2-14, 3.3.2.1.4-2, 3.3.3-2, 5.1.2-2, 5.1.2-8, 5.1.2-9, 5.1.2-10]
     // [9260:5.1.2-1, 5.1.2-11, 3.3.2.1.2-2]
+    // [4820:4-3, 4-4, 4-5]
     pub(crate) fn read(
         init: &Init<'_>,
         source: TransportAddr,
@@ -82,6 +88,8 @@ impl PeerInit {
             ecn: false,
             extensions: Extensions::default(),
             auth: None,
+            offer: None,
+            has_bad_offer: false,
         };
         // RFC 9260 §5.1.2 A and C: the list always includes the source address.
         peer.addrs.push(source);
@@ -89,6 +97,10 @@ impl PeerInit {
             let Ok(raw) = raw else {
                 return Err(Refusal::Abort(violation("a parameter has an impossible length")));
             };
+            if raw.parameter_type() == parameter_type::DTLS_KEY_MANAGEMENT && raw.decode().is_err() {
+                peer.has_bad_offer = true;
+                continue;
+            }
             let Ok(parameter) = raw.decode() else {
                 return Err(Refusal::Abort(violation("a parameter has a value of the wrong length")));
             };
@@ -121,6 +133,7 @@ impl PeerInit {
                 // Parameters of other chunks, without effect here: handled as unrecognized (RFC 9260 §3.2.1, highest
                 // bits 11).
                 Parameter::AdaptationLayer { .. } | Parameter::SetPrimary { .. } => report(raw.bytes(), unrecognized),
+                Parameter::DtlsKeyManagement(_) => peer.offer = peer.offer.or(Offer::from_bytes(raw.bytes())),
                 Parameter::EcnCapable => peer.ecn = true,
                 // The caller that expects a cookie reads it. The other parameters need no action.
                 other => peer.extensions.take(&other),
@@ -140,6 +153,41 @@ impl PeerInit {
             let mut causes = Vec::new();
             Cause::MissingMandatoryParameter(NumberList::AUTHENTICATION).emit(&mut causes);
             return Err(Refusal::Abort(causes));
+        }
+        Ok(self)
+    }
+
+    /// Compares the peer's offer of DTLS chunks with that of this end, which has this tie breaker (draft-ietf-tsvwg-sctp-dtls-chunk,
+    /// "Establishment of a Protected Association").
+    ///
+    /// # Errors
+    /// Returns an error if DTLS chunks are required and the peer's offer is not compatible, or if both have the same tie breaker.
+    // [dtls:5.1-3, 4.3-2]
+    pub(crate) fn with_protection(
+        mut self,
+        config: &AssociationConfig,
+        tie_breaker: Option<u32>,
+    ) -> Result<Self, Refusal> {
+        let Some(own) = tie_breaker.and_then(|tie_breaker| own_offer(&config.protection, tie_breaker)) else {
+            self.offer = None;
+            return Ok(self);
+        };
+        if self.has_bad_offer {
+            return Err(Refusal::Abort(violation("a parameter has a value of the wrong length")));
+        }
+        let fit = self
+            .offer
+            .ok_or(Cause::MissingDtlsSupport)
+            .and_then(|peer| negotiate(&own, &peer));
+        match fit {
+            Ok(_) => {}
+            Err(cause) if config.protection.required || cause == Cause::TieBreakerCollision => {
+                let mut causes = Vec::new();
+                cause.emit(&mut causes);
+                return Err(Refusal::Abort(causes));
+            }
+            // "Loose DTLS mode"
+            Err(_) => self.offer = None,
         }
         Ok(self)
     }

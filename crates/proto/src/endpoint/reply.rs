@@ -7,6 +7,7 @@ use whimbrel_wire::{Asconf, Causes, Chunk, CommonHeader, HeartbeatInfo, Init, Pa
 
 use crate::TransportAddr;
 use crate::association::Signer;
+use crate::protection::Sealing;
 
 /// The only chunk of a reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,6 +42,22 @@ pub(crate) enum ReplyChunk {
     },
 }
 
+/// What protects a reply.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Guard {
+    Nothing,
+    /// The peer requires authentication (RFC 4895).
+    Signed(Arc<Signer>),
+    /// The packet is encrypted (draft-ietf-tsvwg-sctp-dtls-chunk).
+    Sealed(Sealing),
+}
+
+impl From<Option<Arc<Signer>>> for Guard {
+    fn from(signer: Option<Arc<Signer>>) -> Self {
+        signer.map_or(Guard::Nothing, Guard::Signed)
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Reply {
     pub(crate) local: TransportAddr,
@@ -49,23 +66,37 @@ pub(crate) struct Reply {
     pub(crate) destination_port: u16,
     pub(crate) verification_tag: u32,
     pub(crate) chunk: ReplyChunk,
-    /// Present if the peer requires authentication.
-    pub(crate) signer: Option<Arc<Signer>>,
+    pub(crate) guard: Guard,
 }
 
 impl Reply {
     /// Writes the packet and returns its length.
     // [9260:3.3.7-1, 3.3.7-2, 5.1-9, 5.1-10]
+    // [9653:5.2-3]
     pub(crate) fn write(&self, sink: &mut dyn PacketSink) -> usize {
         sink.begin(CommonHeader {
             source_port: self.source_port,
             destination_port: self.destination_port,
             verification_tag: self.verification_tag,
         });
-        if let Some(signer) = &self.signer {
-            signer.push(sink);
+        match &self.guard {
+            Guard::Nothing => {}
+            Guard::Signed(signer) => signer.push(sink),
+            Guard::Sealed(_) => sink.begin_sealed(),
         }
-        match &self.chunk {
+        self.chunk.push(sink);
+        match &self.guard {
+            Guard::Nothing => {}
+            Guard::Signed(signer) => signer.seal(sink),
+            Guard::Sealed(keys) => keys.clone().seal(sink),
+        }
+        sink.finish()
+    }
+}
+
+impl ReplyChunk {
+    fn push(&self, sink: &mut dyn PacketSink) {
+        match self {
             ReplyChunk::InitAck {
                 initiate_tag,
                 a_rwnd,
@@ -103,10 +134,6 @@ impl Reply {
                 parameters: Parameters::from_wire_bytes(answer),
             })),
         }
-        if let Some(signer) = &self.signer {
-            signer.seal(sink);
-        }
-        sink.finish()
     }
 }
 

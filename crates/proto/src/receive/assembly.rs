@@ -35,6 +35,7 @@ pub(super) struct Key {
 
 impl Key {
     /// Returns the message of an I-DATA chunk.
+    // [8260:2.2.3-1, 2.2.3-2]
     pub(super) fn of(data: &Data<'_>) -> Option<Self> {
         let MessageNumber::Mid(mid) = data.number else {
             return None;

@@ -231,6 +231,8 @@ impl Receiver {
     }
 
     /// Processes a DATA chunk. The caller calls [`Receiver::on_packet_end`] after the last chunk of the packet.
+    // [3758:3.6-1]
+    // [8260:2.1-3, 2.2.3-3]
     pub(crate) fn on_data(&mut self, data: &Data<'_>) -> DataOutcome {
         let tsn = data.tsn;
         // RFC 8260 §2.2.3
@@ -264,9 +266,12 @@ impl Receiver {
         if let Some(key) = Key::of(data) {
             return self.on_i_data(data, key);
         }
-        let (before, after) = (self.before(tsn), self.after(tsn));
-        if before == Neighbour::Skipped && !data.begin {
-            return self.discard_rest(data);
+        let (mut before, after) = (self.before(tsn), self.after(tsn));
+        if self.config.gives_up {
+            if self.is_given_up(data, before, after) {
+                return self.discard_rest(data);
+            }
+            before = self.end_given_up(data, before);
         }
         let valid_stream = data.stream < self.config.inbound_streams;
         if let Some(violation) = self.contradiction(data, before, after, valid_stream) {

@@ -19,14 +19,7 @@ impl Receiver {
     ///
     /// RFC 9260 §6.9 [9260:6.9-1, 6.9-14, 6-11]
     pub(super) fn accept(&mut self, data: &Data<'_>, before: Neighbour, after: Neighbour) -> DataOutcome {
-        let number = match data.number {
-            MessageNumber::Mid(mid) => mid.0,
-            MessageNumber::Ssn(_) if data.unordered => 0,
-            MessageNumber::Ssn(_) => {
-                let expected = self.streams.expected(data.stream);
-                expected.wrapping_add(ahead(data.number, expected))
-            }
-        };
+        let number = self.number_of(data);
         let fragment = self.store.insert(data, number);
         self.count_accepted(data.tsn, data.payload.len());
         let (mut head, mut tail, mut run) = (fragment, fragment, data.payload.len() as u32);
@@ -154,12 +147,99 @@ impl Receiver {
         }
     }
 
+    /// Returns the number of a message in its stream, with the upper bits that an SSN lacks.
+    fn number_of(&self, data: &Data<'_>) -> u32 {
+        match data.number {
+            MessageNumber::Mid(mid) => mid.0,
+            MessageNumber::Ssn(_) if data.unordered => 0,
+            MessageNumber::Ssn(_) => {
+                let expected = self.streams.expected(data.stream);
+                expected.wrapping_add(ahead(data.number, expected))
+            }
+        }
+    }
+
+    /// Drops a run whose message may have been delivered in part.
+    pub(super) fn drop_begun(&mut self, head: u32) {
+        self.end_partials(|partial| !partial.ended && partial.head == head);
+        self.drop_run(head);
+    }
+
+    /// Returns whether this fragment belongs to a message that the sender has given up: some of it was skipped, or its end was never sent, as the
+    /// next message begins. Linux drops the unsent rest of a message, without TSNs for it.
+    pub(super) fn is_given_up(&self, data: &Data<'_>, before: Neighbour, after: Neighbour) -> bool {
+        let is_valid = data.stream < self.config.inbound_streams;
+        let has_lost_its_rest =
+            !data.end && (after == Neighbour::Boundary || is_valid && after == Neighbour::Discarded);
+        let has_lost_its_beginning = match before {
+            Neighbour::Skipped => true,
+            Neighbour::Discarded => is_valid,
+            _ => false,
+        };
+        has_lost_its_rest || has_lost_its_beginning && !data.begin
+    }
+
+    /// Drops a message whose end was never sent, as this one begins. Returns what is before this one then.
+    pub(super) fn end_given_up(&mut self, data: &Data<'_>, before: Neighbour) -> Neighbour {
+        if !data.begin {
+            return before;
+        }
+        let is_in_order = data.tsn == self.cumulative.next();
+        match before {
+            Neighbour::Held(previous) => {
+                let last = self.store.get(previous);
+                let (head, stream, number, unordered) = (last.other, last.stream, last.number, last.unordered());
+                self.drop_begun(head);
+                if is_in_order && !unordered {
+                    self.skip_dead(stream, number);
+                }
+            }
+            Neighbour::Delivered => {
+                let begun = self.partials.only().filter(|partial| !partial.unordered);
+                let begun = begun.map(|partial| (partial.stream, partial.number));
+                self.end_partials(|partial| !partial.ended);
+                if let Some((stream, number)) = begun {
+                    self.skip_dead(stream, number);
+                }
+            }
+            Neighbour::Discarded => {}
+            Neighbour::Missing | Neighbour::Boundary | Neighbour::Skipped => return before,
+        }
+        if is_in_order {
+            self.tail = Tail::Boundary;
+        }
+        Neighbour::Boundary
+    }
+
+    /// A message of this stream, before which everything has arrived, will never be complete. FORWARD TSN does not name it if all that was sent of it
+    /// has arrived.
+    pub(super) fn skip_dead(&mut self, stream: u16, number: u32) {
+        if self.streams.expected(stream) == number {
+            self.streams.get_mut(stream).expected = number.wrapping_add(1);
+            self.make_parked_ready(stream);
+        }
+    }
+
     /// Acknowledges a fragment of a message that the sender has given up, and does not keep it.
     pub(super) fn discard_rest(&mut self, data: &Data<'_>) -> DataOutcome {
         self.sack.packet.new = true;
         // What follows may have arrived before, with the end of the message.
         if let Neighbour::Held(rest) = self.after(data.tsn) {
             self.drop_run(rest);
+        }
+        match self.before(data.tsn) {
+            Neighbour::Held(previous) if !data.begin => {
+                let head = self.store.get(previous).other;
+                self.drop_begun(head);
+                if data.tsn == self.cumulative.next() {
+                    self.tail = Tail::Skipped;
+                }
+            }
+            Neighbour::Delivered if !data.begin => self.end_partials(|partial| !partial.ended),
+            _ => {}
+        }
+        if data.tsn == self.cumulative.next() && !data.unordered {
+            self.skip_dead(data.stream, self.number_of(data));
         }
         self.mark_received(data.tsn, Slot::of(data, NONE));
         match self.tail {

@@ -15,6 +15,7 @@ impl Receiver {
 
     /// Resets the streams if everything from before has arrived and the reader has taken it: what it reads after that is from after the
     /// reset. Returns the streams once they have been reset.
+    // [6525:5.2.2-3, 5.2.2-7, 5.2.2-8]
     pub(crate) fn try_reset(&mut self) -> Option<StreamList> {
         let (streams, last_tsn, has_arrived) = self.waiting_reset.get()?;
         if last_tsn.is_after(self.cumulative) {

@@ -14,23 +14,21 @@ use super::tsn_map::Slot;
 
 impl Receiver {
     /// Processes a FORWARD TSN chunk. The caller calls [`Receiver::on_packet_end`] after the last chunk of the packet, as after DATA (RFC
-    /// 3758 §3.6). Returns false if the TSN is too far above the cumulative TSN.
-    pub(crate) fn on_forward_tsn(&mut self, forward: &ForwardTsn<'_>) -> bool {
+    /// 3758 §3.6). The TSN may be above the window in which DATA is accepted: if a packet is lost, a sender may give up a long flight of short
+    /// messages, and would repeat a chunk that is refused until the association ends.
+    // [3758:3.6-5, 3.6-6, 3.6-7, 3.6-8]
+    pub(crate) fn on_forward_tsn(&mut self, forward: &ForwardTsn<'_>) {
         let last = forward.new_cumulative_tsn;
         if !last.is_after(self.cumulative) {
             // It may have been repeated because a SACK was lost.
             self.sack.packet.duplicate = true;
-            return true;
-        }
-        if last.distance(self.cumulative) > self.config.max_tsn_window {
-            self.stats.out_of_window += 1;
-            return false;
+            return;
         }
         self.sack.packet.new = true;
         if self.config.interleaves {
             self.move_to(last);
             self.skip_all(forward);
-            return true;
+            return;
         }
         self.drop_incomplete(last);
         // What follows, unless it begins a message, belongs to one whose beginning is given up.
@@ -42,7 +40,6 @@ impl Receiver {
         }
         self.move_to(last);
         self.skip_all(forward);
-        true
     }
 
     fn skip_all(&mut self, forward: &ForwardTsn<'_>) {
@@ -87,6 +84,7 @@ impl Receiver {
     }
 
     /// Drops the runs that belong to messages without one of the TSNs up to `last`.
+    // [3758:3.6-11, 3.6-12]
     fn drop_incomplete(&mut self, last: Tsn) {
         if let Tail::Held(tail) = self.tail {
             let head = self.store.get(tail).other;
@@ -125,6 +123,7 @@ impl Receiver {
     }
 
     /// Moves the cumulative TSN to `last`, and on over what has been received after it.
+    // [3758:3.2-2, 3.6-2, 3.6-3, 3.6-4]
     fn move_to(&mut self, last: Tsn) {
         let from = self.cumulative.next();
         let end = if last.is_after(self.highest) {
@@ -197,6 +196,7 @@ impl Receiver {
     }
 
     /// The sender gives up the ordered messages of a stream up to this one. Those that have arrived are delivered.
+    // [3758:3.6-9, 3.6-10]
     fn skip_messages(&mut self, entry: SkippedStream) {
         let stream = entry.stream;
         let expected = self.streams.expected(stream);

@@ -69,6 +69,8 @@ impl Sending {
     ///
     /// What options beyond the standard do is called only if they are in use: each such call has its condition beside it.
     // [9260:7.2.4-6, 8.1-5]
+    // [3758:3.5-6, 3.5-7]
+    // [7496:3.1-2]
     pub(crate) fn on_acknowledgement(
         &mut self,
         ctx: &mut Context<'_>,
@@ -186,6 +188,9 @@ impl Sending {
             path.limit_to_one_packet(false);
             // Retransmissions count too: a path may carry nothing else.
             path.unanswered.on_data_acked(ack.newest_sent_at.is_some());
+            if ack.sent_here_at.is_some() && ack.packets > 0 {
+                path.on_chunks_acked(ack.acked / u64::from(ack.packets));
+            }
         } else if !ack.again {
             return;
         }

@@ -96,6 +96,7 @@ impl Sending {
     /// 9260 §6.1). While the peer reports a gap, no chunk is sent that a Gap Ack Block could not report, because its
     /// offsets have 16 bits.
     // [9260:1.6-3, 6.1-23]
+    // [8260:2.1-6, 2.1-7, 2.1-9]
     fn may_add_chunk(&mut self) -> bool {
         if self.outstanding.len() < MAX_REPORTED {
             return true;
@@ -109,6 +110,7 @@ impl Sending {
     /// Rule B: the flight is below cwnd. The next packet may exceed cwnd.
     // [9260:6.1-10, 6.1-11, 6.1-12, 7.2.1-2, 7.2.1-4]
     #[inline]
+    // [8260:2.2.2-4]
     pub(in crate::send) fn window_open(&self, id: PathId) -> bool {
         let (path, flight) = (&self.paths[id], self.outstanding.flight(id));
         path.window_is_open(flight)
@@ -119,6 +121,7 @@ impl Sending {
     // [9260:6.1-2, 6.1-9, 6.1-17, 6-8, 6.9-2, 6.9-5, 6.9-7, 6.9-8, 6.9-10, 6.10-5]
     // Asked three times for each chunk: a call costs 3 % of the time of a transfer in memory.
     #[inline(always)]
+    // [8260:2.2.2-4]
     pub(crate) fn next_new_len(&self, room: usize) -> Option<usize> {
         let left = self.queue.next_len()?;
         // RFC 9260 §7.3: fragmented so that the chunk can be retransmitted on any path.
@@ -206,6 +209,8 @@ impl Sending {
     }
 
     // [9260:3.3.1-13, 6.10-4]
+    // [3758:4.1-1, 4.1-3, 4.1-4, 4.1-8]
+    // [8260:2.2.2-6]
     fn push_new(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, is_shutting_down: bool) -> bool {
         let path = packet.path;
         let mut pushed = false;

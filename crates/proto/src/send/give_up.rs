@@ -25,6 +25,7 @@ impl Sending {
     }
 
     /// Gives up the messages that would be sent next, or retransmitted, and whose limit is reached.
+    // [3758:3.5-1, 3.5-15, 4.1-6]
     pub(crate) fn give_up_due(&mut self, ctx: &mut Context<'_>) -> Progress {
         while let Some(seq) = self.outstanding.next_to_give_up(ctx.now) {
             self.give_up_sent(ctx.now, seq);
@@ -124,6 +125,7 @@ impl Sending {
     }
 
     /// Gives up the next message in the queue.
+    // [3758:4.1-5]
     fn give_up_next(&mut self, now: Time) {
         if self.queue.is_begun()
             && let Some(stream) = self.queue.next_stream()
@@ -163,6 +165,7 @@ impl Sending {
     }
 
     /// Returns whether the peer has not acknowledged yet that data was given up.
+    // [3758:3.5-16]
     pub(in crate::send) fn forward_waits(&mut self) -> bool {
         self.outstanding.has_limits() && self.forward_to() > self.outstanding.base()
     }
@@ -173,6 +176,7 @@ impl Sending {
 
     /// Queues a FORWARD TSN if there is something new to report, or if the last one has not been answered for a round-trip time (RFC 3758
     /// §3.5 C3).
+    // [3758:3.5-8, 3.5-18, 3.5-19, 3.5-20, 4.3-3]
     pub(in crate::send) fn forward(&mut self, now: Time) {
         if !self.forward_waits() {
             return;
@@ -189,12 +193,14 @@ impl Sending {
     }
 
     /// Queues a FORWARD TSN.
+    // [3758:3.5-9]
     pub(in crate::send) fn queue_forward(&mut self) {
         self.outgoing.push(self.choice.sending(), Outgoing::ForwardTsn);
     }
 
     /// A FORWARD TSN is put into a packet with this room. Returns its TSN, and appends its streams to the list. `None` if it is not needed
     /// any more.
+    // [3758:3.5-14]
     pub(crate) fn write_forward(&mut self, now: Time, index: PathId, room: usize, list: &mut Vec<u8>) -> Option<Tsn> {
         if !self.forward_waits() {
             return None;
@@ -212,6 +218,7 @@ impl Sending {
     }
 
     /// Keeps a T3-rtx running until the peer has answered (RFC 3758 §3.5 C5).
+    // [3758:3.5-14]
     pub(in crate::send) fn watch_forward(&mut self, now: Time) {
         if !self.forward_waits() {
             if let Some(timers) = &mut self.timers {

@@ -108,6 +108,8 @@ pub(crate) struct Sending {
     wants_room_for_short: bool,
     /// The user waits until all data is acknowledged.
     wants_idle: bool,
+    /// A packet with data was nearly full: the MTUs of the paths are searched for, if the configuration allows it.
+    searches_mtu: bool,
     /// The latest round-trip time measured on any path; zero: none.
     latest_rtt: Span,
     /// The timestamp of the packet being written, if it identifies the packet.
@@ -134,7 +136,7 @@ pub(crate) struct DataFeatures {
     pub(crate) interleaves: bool,
     /// SACKs are NEW GAPS chunks.
     pub(crate) new_gaps: bool,
-    /// Bytes of each packet that authentication takes.
+    /// Bytes of each packet that authentication or encryption takes.
     pub(crate) auth_len: u16,
 }
 
@@ -171,6 +173,7 @@ impl Sending {
             wants_space: false,
             wants_room_for_short: false,
             wants_idle: false,
+            searches_mtu: false,
             latest_rtt: Span::ZERO,
             identity: None,
             stats: Box::default(),

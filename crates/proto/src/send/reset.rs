@@ -40,6 +40,7 @@ impl Sending {
     }
 
     /// Returns the last TSN that has been assigned.
+    // [6525:5.1.2-5]
     pub(crate) fn last_tsn(&self) -> Tsn {
         let next = self.outstanding.next_seq();
         self.outstanding.tsn(next.wrapping_sub(1))

@@ -2,7 +2,11 @@
 //! partial reliability, interleaving, resets of streams, checksums of zero and endings, over a network that may lose, delay and reorder
 //! packets.
 
-use std::collections::{BTreeMap, BTreeSet};
+#[path = "../memory_network/mod.rs"]
+mod memory_network;
+mod restart;
+
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use dcsctp::api::{
@@ -10,60 +14,31 @@ use dcsctp::api::{
     ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_LOWER_LAYER_DTLS,
     ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_NONE,
 };
-use whimbrel_control::{Rng, Span, Time};
+use whimbrel_control::{Span, Time};
 use whimbrel_proto::{
-    AssocId, AssociationConfig, CloseReason, Discard, Ecn, Endpoint, EndpointConfig, ErrorDetection, Event, Message,
-    PacketMeta, Reliability, Scheduler, State, StreamChange, StreamList, TransportAddr,
+    AssocId, AssociationConfig, CloseReason, Discard, ErrorDetection, Event, Message, Reliability, Scheduler, State,
+    StreamChange, StreamList,
 };
-use whimbrel_wire::{ByteSink, Checksum, ChecksumField, ChunkType, PacketView, stored_checksum};
+use whimbrel_wire::{Checksum, ChunkType, PacketView, stored_checksum};
 
-const OUR_PORT: u16 = 5001;
-const THEIR_PORT: u16 = 5002;
-/// One way.
-const DELAY: Duration = Duration::from_millis(10);
-
-/// A message that was read: its stream and its content.
-type Content = (u16, Vec<u8>);
+use memory_network::{Content, Network, OUR_PORT, Ours, THEIR_PORT, content, our_config, time};
 
 /// Our endpoint, their socket, and the network between them.
 struct Pair {
-    ours: Endpoint,
+    ours: Ours,
     theirs: Box<dyn DcSctpSocket>,
+    network: Network,
     now: Duration,
-    rng: Rng,
-    /// Packets under way: arrival, number, whether they go to us.
-    packets: BTreeMap<(Duration, u64), (bool, Vec<u8>)>,
-    sent: u64,
-    /// Share of packets lost.
-    loss: f64,
     /// Types of the chunks sent by us and by them.
     chunks: [BTreeSet<ChunkType>; 2],
     /// Of each packet: whether they sent it, and whether its checksum is zero.
     checksums: Vec<(bool, bool)>,
-    events: Vec<Event>,
     errors: Vec<String>,
+    /// Restarts of ours that they were notified of.
+    restarts: usize,
     /// Resets that they were notified of: whether of streams from us, and the stream.
     resets: Vec<(bool, u16)>,
-    read_by_us: Vec<Content>,
     read_by_them: Vec<Content>,
-    partial: BTreeMap<(u16, bool), Vec<u8>>,
-}
-
-fn address(last: u8) -> TransportAddr {
-    TransportAddr::from(([10, 0, 0, last], 0))
-}
-
-fn our_config() -> AssociationConfig {
-    AssociationConfig {
-        mtu: 1300,
-        partial_reliability: true,
-        stream_changes: true,
-        hb_interval: Span::ZERO,
-        rto_min: Span::from_millis(200),
-        send_buffer: 4 << 20,
-        outbound_streams: 100,
-        ..AssociationConfig::default()
-    }
 }
 
 fn their_options() -> Options {
@@ -81,29 +56,17 @@ fn their_options() -> Options {
 
 impl Pair {
     fn new(config: &AssociationConfig, options: &Options, seed: u64) -> Self {
-        let endpoint = EndpointConfig {
-            local_port: OUR_PORT,
-            local_addrs: vec![address(1)],
-            listen: true,
-            association: config.clone().into(),
-            ..EndpointConfig::default()
-        };
         Pair {
-            ours: Endpoint::new(endpoint, Box::new(Rng::stream(seed, "ours"))).expect("valid"),
+            ours: Ours::new(config, seed),
             theirs: dcsctp::new_socket("theirs", options),
+            network: Network::new(seed),
             now: Duration::from_secs(1),
-            rng: Rng::stream(seed, "network"),
-            packets: BTreeMap::new(),
-            sent: 0,
-            loss: 0.0,
             chunks: Default::default(),
             checksums: Vec::new(),
-            events: Vec::new(),
             errors: Vec::new(),
+            restarts: 0,
             resets: Vec::new(),
-            read_by_us: Vec::new(),
             read_by_them: Vec::new(),
-            partial: BTreeMap::new(),
         }
     }
 
@@ -111,33 +74,19 @@ impl Pair {
     fn established(config: &AssociationConfig, options: &Options, we_open: bool) -> (Self, AssocId) {
         let mut pair = Pair::new(config, options, 1);
         if we_open {
-            pair.open(config);
+            pair.ours.open(pair.now, config);
         } else {
             pair.theirs.connect();
         }
         pair.run(Duration::from_secs(1));
-        let id = pair.id().expect("an association");
-        assert_eq!(pair.state(), Some(State::Established));
+        let id = pair.ours.id().expect("an association");
+        assert_eq!(pair.ours.state(), Some(State::Established));
         assert_eq!(pair.theirs.state(), SocketState::Connected);
         (pair, id)
     }
 
-    fn open(&mut self, config: &AssociationConfig) {
-        let now = self.time();
-        let opened = self.ours.connect(now, config.clone(), THEIR_PORT, &[address(2)]);
-        opened.expect("valid");
-    }
-
     fn time(&self) -> Time {
-        Time::from_nanos(self.now.as_nanos() as u64)
-    }
-
-    fn id(&self) -> Option<AssocId> {
-        self.ours.associations().next()
-    }
-
-    fn state(&self) -> Option<State> {
-        Some(self.ours.association(self.id()?)?.state())
+        time(self.now)
     }
 
     fn carry(&mut self, to_us: bool, bytes: Vec<u8>) {
@@ -148,33 +97,20 @@ impl Pair {
         let packet = PacketView::parse(&bytes, checksum).expect("well formed");
         let types = packet.chunks().map(|chunk| chunk.expect("well formed").chunk_type());
         self.chunks[usize::from(to_us)].extend(types);
-        self.sent += 1;
-        if self.rng.chance(self.loss) {
-            return;
-        }
-        let jitter = if self.loss > 0.0 { self.rng.below(8000) } else { 0 };
-        let at = self.now + DELAY + Duration::from_micros(jitter);
-        self.packets.insert((at, self.sent), (to_us, bytes));
+        self.network.carry(self.now, to_us, bytes);
     }
 
     /// Sends and reads what is ready at both ends.
     fn exchange(&mut self) {
-        let now = self.time();
-        loop {
-            let mut bytes = Vec::new();
-            let mut sink = ByteSink::new(&mut bytes, ChecksumField::Compute);
-            if self.ours.poll_transmit(now, &mut sink).is_none() {
-                break;
-            }
-            self.carry(false, bytes);
+        for packet in self.ours.transmit(self.now) {
+            self.carry(false, packet);
         }
-        self.events
-            .extend(std::iter::from_fn(|| self.ours.poll_event()).map(|(_, event)| event));
         while let Some(event) = self.theirs.poll_event() {
             match event {
                 SocketEvent::SendPacket(packet) => self.carry(true, packet),
                 SocketEvent::OnAborted(kind, text) => self.errors.push(format!("aborted {kind:?}: {text}")),
                 SocketEvent::OnError(kind, text) => self.errors.push(format!("{kind:?}: {text}")),
+                SocketEvent::OnConnectionRestarted() => self.restarts += 1,
                 SocketEvent::OnStreamsResetFailed(streams) => self.errors.push(format!("{streams:?} not reset")),
                 SocketEvent::OnStreamsResetPerformed(streams) => {
                     self.resets.extend(streams.iter().map(|stream| (false, stream.0)));
@@ -188,36 +124,14 @@ impl Pair {
         while let Some(message) = self.theirs.get_next_message() {
             self.read_by_them.push((message.stream_id.0, message.payload));
         }
-        let ids: Vec<AssocId> = self.ours.associations().collect();
-        for id in ids {
-            self.read(id);
-        }
-    }
-
-    fn read(&mut self, id: AssocId) {
-        let now = self.time();
-        loop {
-            let mut part = Vec::new();
-            let Some(received) = self.ours.recv(now, id, &mut |bytes| bytes.append_to(&mut part)) else {
-                return;
-            };
-            let content = self.partial.entry((received.stream, received.unordered)).or_default();
-            if received.begin {
-                content.clear();
-            }
-            content.append(&mut part);
-            if received.end {
-                self.read_by_us.push((received.stream, std::mem::take(content)));
-            }
-        }
+        self.ours.read_all(self.now);
     }
 
     fn run(&mut self, span: Duration) {
         let end = self.now + span;
         self.exchange();
         loop {
-            let packet = self.packets.keys().next().map(|key| key.0);
-            let ours = self.ours.next_timeout().map(|at| Duration::from_nanos(at.as_nanos()));
+            let (packet, ours) = (self.network.next_arrival(), self.ours.next_timeout());
             let theirs = Some(self.theirs.poll_timeout() - SocketTime::zero()).filter(|at| *at < end);
             let due = [packet, ours, theirs].into_iter().flatten().min();
             let Some(due) = due.filter(|due| *due <= end) else {
@@ -225,20 +139,12 @@ impl Pair {
                 return;
             };
             self.now = self.now.max(due);
-            let now = self.time();
             self.theirs.advance_time(SocketTime::zero() + self.now);
-            self.ours.handle_timeout(now);
-            while let Some(entry) = self.packets.first_entry().filter(|entry| entry.key().0 <= self.now) {
-                let (to_us, bytes) = entry.remove();
+            self.ours.endpoint.handle_timeout(self.time());
+            while let Some((to_us, bytes)) = self.network.take(self.now) {
                 if to_us {
-                    let meta = PacketMeta {
-                        local: address(1),
-                        remote: address(2),
-                        ecn: Ecn::NotEct,
-                        congestion_indicated: false,
-                    };
                     // What is discarded is counted by the endpoint, and shows in what does not arrive.
-                    let _ = self.ours.handle_datagram(now, meta, &bytes);
+                    let _ = self.ours.handle(self.now, &bytes);
                 } else {
                     self.theirs.handle_input(&bytes);
                 }
@@ -248,30 +154,13 @@ impl Pair {
     }
 
     fn send(&mut self, message: Message) {
-        let (now, id) = (self.time(), self.id().expect("an association"));
-        self.ours.send(now, id, message).expect("there is room");
+        self.ours.send(self.now, message);
     }
 
     fn they_send(&mut self, stream: u16, content: Vec<u8>, options: &SendOptions) {
         let message = dcsctp::api::Message::new(StreamId(stream), PpId(53), content);
         self.theirs.send(message, options).expect("there is room");
     }
-
-    fn gave_up(&self) -> usize {
-        let all = self.events.iter();
-        all.filter(|event| matches!(event, Event::SendFailed(_))).count()
-    }
-
-    fn closed(&self) -> Option<&CloseReason> {
-        self.events.iter().find_map(|event| match event {
-            Event::Closed(reason) => Some(reason),
-            _ => None,
-        })
-    }
-}
-
-fn content(number: usize, len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at * 7 + number) as u8).collect()
 }
 
 /// With and without interleaving.
@@ -296,7 +185,7 @@ fn streams_are_reset_by_either_end_and_used_again() {
     for loss in [0.0, 0.05] {
         for (config, options) in both() {
             let (mut pair, id) = Pair::established(&config, &options, true);
-            pair.loss = loss;
+            pair.network.loss = loss;
             for round in 0..30 {
                 for number in 0..5 {
                     pair.send(Message::new(1, content(round + number, 1500)));
@@ -305,6 +194,7 @@ fn streams_are_reset_by_either_end_and_used_again() {
                 }
                 let (now, change) = (pair.time(), StreamChange::ResetOutbound(StreamList::of([1])));
                 pair.ours
+                    .endpoint
                     .change_streams(now, id, change)
                     .expect("it is not about to be reset");
                 // What follows at once waits for the response.
@@ -319,13 +209,13 @@ fn streams_are_reset_by_either_end_and_used_again() {
                 // Lost requests and responses are repeated after one RTO, two, four.
                 for _ in 0..120 {
                     let done = Event::StreamsChanged(StreamChange::ResetOutbound(StreamList::of([1])));
-                    if pair.events.iter().filter(|event| **event == done).count() > round {
+                    if pair.ours.events.iter().filter(|event| **event == done).count() > round {
                         break;
                     }
                     pair.run(Duration::from_secs(1));
                 }
             }
-            pair.loss = 0.0;
+            pair.network.loss = 0.0;
             pair.run(Duration::from_secs(60));
             assert_eq!(pair.errors, [""; 0]);
             let lens = |messages: &[Content], stream: u16| -> Vec<usize> {
@@ -334,13 +224,13 @@ fn streams_are_reset_by_either_end_and_used_again() {
             };
             let wanted: Vec<usize> = (0..30).flat_map(|_| [1500, 1500, 1500, 1500, 1500, 10]).collect();
             assert_eq!(lens(&pair.read_by_them, 1), wanted, "{loss}");
-            assert_eq!(lens(&pair.read_by_us, 2), wanted, "{loss}");
+            assert_eq!(lens(&pair.ours.read, 2), wanted, "{loss}");
             assert_eq!(lens(&pair.read_by_them, 3).len(), 150);
             let theirs = |which| pair.resets.iter().filter(|reset| **reset == which).count();
             assert_eq!((theirs((true, 1)), theirs((false, 2))), (30, 30));
             let ours = |change: StreamChange| {
                 let wanted = Event::StreamsChanged(change);
-                pair.events.iter().filter(|event| **event == wanted).count()
+                pair.ours.events.iter().filter(|event| **event == wanted).count()
             };
             assert_eq!(ours(StreamChange::ResetOutbound(StreamList::of([1]))), 30);
             assert_eq!(ours(StreamChange::ResetInbound(StreamList::of([2]))), 30);
@@ -362,16 +252,16 @@ fn either_end_opens_the_association() {
 fn both_ends_open_it_at_once() {
     for (config, options) in both() {
         let mut pair = Pair::new(&config, &options, 3);
-        pair.open(&config);
+        pair.ours.open(pair.now, &config);
         pair.theirs.connect();
         pair.run(Duration::from_secs(5));
-        assert_eq!(pair.state(), Some(State::Established));
+        assert_eq!(pair.ours.state(), Some(State::Established));
         assert_eq!(pair.theirs.state(), SocketState::Connected);
         pair.send(Message::new(3, content(3, 5000)));
         pair.they_send(4, content(4, 5000), &SendOptions::default());
         pair.run(Duration::from_secs(2));
         assert_eq!(pair.read_by_them, [(3, content(3, 5000))]);
-        assert_eq!(pair.read_by_us, [(4, content(4, 5000))]);
+        assert_eq!(pair.ours.read, [(4, content(4, 5000))]);
     }
 }
 
@@ -388,7 +278,7 @@ fn interleaving_is_used_if_both_offer_it() {
         };
         let (mut pair, id) = Pair::established(&config, &options, true);
         let both = own && their;
-        let association = pair.ours.association(id).expect("established");
+        let association = pair.ours.endpoint.association(id).expect("established");
         assert_eq!(association.uses_interleaving(), both);
         assert!(association.uses_partial_reliability());
         let metrics = pair.theirs.get_metrics().expect("connected");
@@ -409,7 +299,7 @@ fn messages_of_all_sizes_arrive_both_ways() {
     for loss in [0.0, 0.03] {
         for (config, options) in both() {
             let (mut pair, _) = Pair::established(&config, &options, false);
-            pair.loss = loss;
+            pair.network.loss = loss;
             let lens = [1, 2, 100, 1131, 1132, 1133, 5000, 65_536, 204_800];
             let mut wanted = Vec::new();
             for number in 0..60 {
@@ -430,7 +320,7 @@ fn messages_of_all_sizes_arrive_both_ways() {
             pair.run(Duration::from_secs(300));
             assert_eq!(pair.errors, [""; 0]);
             wanted.sort();
-            for read in [&mut pair.read_by_us, &mut pair.read_by_them] {
+            for read in [&mut pair.ours.read, &mut pair.read_by_them] {
                 read.sort();
                 assert_eq!(read.len(), wanted.len());
                 assert!(*read == wanted, "another content");
@@ -444,7 +334,7 @@ fn messages_of_all_sizes_arrive_both_ways() {
 fn messages_are_given_up_by_either_end() {
     for (config, options) in both() {
         let (mut pair, id) = Pair::established(&config, &options, true);
-        pair.loss = 0.1;
+        pair.network.loss = 0.1;
         for number in 0..300_usize {
             let (stream, given_up) = (number as u16 % 4, number % 2 == 0);
             let unordered = number % 3 == 0;
@@ -467,7 +357,7 @@ fn messages_are_given_up_by_either_end() {
             pair.they_send(stream, content(number, 3000), &options);
             pair.run(Duration::from_millis(if given_up { 20 } else { 40 }));
         }
-        pair.loss = 0.0;
+        pair.network.loss = 0.0;
         pair.run(Duration::from_secs(120));
         let interleaves = config.interleaving;
         let forward = if interleaves {
@@ -475,7 +365,7 @@ fn messages_are_given_up_by_either_end() {
         } else {
             ChunkType::FORWARD_TSN
         };
-        for (chunks, read) in pair.chunks.iter().zip([&pair.read_by_them, &pair.read_by_us]) {
+        for (chunks, read) in pair.chunks.iter().zip([&pair.read_by_them, &pair.ours.read]) {
             assert!(chunks.contains(&forward), "{chunks:?}");
             let reliable = (0..300).filter(|number| number % 2 == 1);
             for number in reliable {
@@ -488,8 +378,8 @@ fn messages_are_given_up_by_either_end() {
             }
             assert!(read.len() < 300, "none was given up");
         }
-        assert!(pair.gave_up() > 10, "{}", pair.gave_up());
-        let association = pair.ours.association(id).expect("established");
+        assert!(pair.ours.gave_up() > 10, "{}", pair.ours.gave_up());
+        let association = pair.ours.endpoint.association(id).expect("established");
         assert_eq!((association.buffered_send(), association.buffered_receive()), (0, 0));
         assert_eq!(pair.errors, [""; 0]);
     }
@@ -508,7 +398,7 @@ fn short_messages_pass_a_long_one() {
     pair.run(Duration::from_secs(60));
     let short_first = [(2, content(2, 100)), (1, content(1, 900_000))];
     assert!(pair.read_by_them == short_first, "from us");
-    assert!(pair.read_by_us == short_first, "from them");
+    assert!(pair.ours.read == short_first, "from them");
 }
 
 #[test]
@@ -522,16 +412,16 @@ fn either_end_shuts_down_or_aborts() {
             let now = pair.time();
             match (we_end, gracefully) {
                 (true, true) => {
-                    pair.ours.shutdown(now, id);
+                    pair.ours.endpoint.shutdown(now, id);
                 }
-                (true, false) => pair.ours.abort(now, id, "the end"),
+                (true, false) => pair.ours.endpoint.abort(now, id, "the end"),
                 (false, true) => pair.theirs.shutdown(),
                 (false, false) => pair.theirs.close(),
             }
             pair.run(Duration::from_secs(10));
-            assert!(pair.closed().is_some(), "{we_end} {gracefully}");
+            assert!(pair.ours.closed().is_some(), "{we_end} {gracefully}");
             assert_eq!(pair.theirs.state(), SocketState::Closed, "{we_end} {gracefully}");
-            assert_eq!((pair.read_by_us.len(), pair.read_by_them.len()), (1, 1));
+            assert_eq!((pair.ours.read.len(), pair.read_by_them.len()), (1, 1));
         }
     }
 }
@@ -565,13 +455,13 @@ fn checksums_are_left_out_if_both_ends_have_dtls_below() {
         for we_open in [true, false] {
             let (mut pair, id) = Pair::established(&config, &options, we_open);
             let both = own && their;
-            let association = pair.ours.association(id).expect("established");
+            let association = pair.ours.endpoint.association(id).expect("established");
             assert_eq!(association.sends_zero_checksum(), both);
             assert_eq!(association.accepts_zero_checksum(), own);
             let metrics = pair.theirs.get_metrics().expect("connected");
             assert_eq!(metrics.uses_zero_checksum, both);
             let established = pair.checksums.len();
-            pair.loss = 0.03;
+            pair.network.loss = 0.03;
             for number in 0..20 {
                 pair.send(Message::new(1, content(number, 20_000)));
                 pair.they_send(1, content(number, 20_000), &SendOptions::default());
@@ -579,20 +469,20 @@ fn checksums_are_left_out_if_both_ends_have_dtls_below() {
             pair.run(Duration::from_secs(60));
             let wanted: Vec<Content> = (0..20).map(|number| (1, content(number, 20_000))).collect();
             assert!(
-                pair.read_by_us == wanted && pair.read_by_them == wanted,
+                pair.ours.read == wanted && pair.read_by_them == wanted,
                 "{own} {their} {we_open}"
             );
             assert_eq!(zero_checksums(&pair, established), [both; 2], "{own} {their} {we_open}");
-            assert_eq!(pair.ours.stats().discarded[Discard::Checksum as usize], 0);
-            pair.loss = 0.0;
+            assert_eq!(pair.ours.endpoint.stats().discarded[Discard::Checksum as usize], 0);
+            pair.network.loss = 0.0;
             let now = pair.time();
             if we_open {
                 pair.theirs.shutdown();
             } else {
-                pair.ours.shutdown(now, id);
+                pair.ours.endpoint.shutdown(now, id);
             }
             pair.run(Duration::from_secs(10));
-            assert_eq!(pair.closed(), Some(&CloseReason::Graceful));
+            assert_eq!(pair.ours.closed(), Some(&CloseReason::Graceful));
             assert_eq!(pair.theirs.state(), SocketState::Closed);
             assert_eq!(pair.errors, [""; 0]);
         }
@@ -611,7 +501,7 @@ fn checksums_are_left_out_after_a_collision_and_after_a_restart() {
         ..their_options()
     };
     let mut pair = Pair::new(&config, &options, 3);
-    pair.open(&config);
+    pair.ours.open(pair.now, &config);
     pair.theirs.connect();
     pair.run(Duration::from_secs(5));
     let established = pair.checksums.len();
@@ -619,7 +509,7 @@ fn checksums_are_left_out_after_a_collision_and_after_a_restart() {
     pair.they_send(4, content(4, 5000), &SendOptions::default());
     pair.run(Duration::from_secs(2));
     assert_eq!(pair.read_by_them, [(3, content(3, 5000))]);
-    assert_eq!(pair.read_by_us, [(4, content(4, 5000))]);
+    assert_eq!(pair.ours.read, [(4, content(4, 5000))]);
     assert_eq!(zero_checksums(&pair, established), [true; 2]);
     // Their process starts again.
     pair.theirs = dcsctp::new_socket("again", &options);
@@ -631,7 +521,7 @@ fn checksums_are_left_out_after_a_collision_and_after_a_restart() {
     pair.they_send(5, content(5, 5000), &SendOptions::default());
     pair.send(Message::new(6, content(6, 5000)));
     pair.run(Duration::from_secs(2));
-    assert_eq!(pair.read_by_us.last(), Some(&(5, content(5, 5000))));
+    assert_eq!(pair.ours.read.last(), Some(&(5, content(5, 5000))));
     assert_eq!(pair.read_by_them.last(), Some(&(6, content(6, 5000))));
     assert_eq!(zero_checksums(&pair, established), [true; 2]);
 }
@@ -645,11 +535,12 @@ fn probes_of_the_path_mtu_are_answered() {
             ..config
         };
         let (mut pair, id) = Pair::established(&config, &options, true);
+        pair.send(Message::new(1, content(0, 20_000)));
         pair.run(Duration::from_secs(1));
-        let association = pair.ours.association(id).expect("established");
+        let association = pair.ours.endpoint.association(id).expect("established");
         let mtus: Vec<_> = association.paths().map(|path| path.mtu).collect();
         assert_eq!((mtus, association.stats().mtu_probes_sent), (vec![9000], 2));
-        for number in 0..20 {
+        for number in 1..20 {
             pair.send(Message::new(1, content(number, 20_000)));
         }
         pair.run(Duration::from_secs(10));

@@ -55,7 +55,7 @@ fn treat(net: &mut Net, fates: &'static [(usize, Fate)]) {
 /// Returns the TSNs of the ECNE chunks in a packet.
 fn echoed(sent: &Sent) -> Vec<u32> {
     let tsn = |chunk: Chunk<'_>| match chunk {
-        Chunk::Ecne { lowest_tsn } => Some(lowest_tsn.0),
+        Chunk::Ecne { lowest_tsn, .. } => Some(lowest_tsn.0),
         _ => None,
     };
     sent.chunks().into_iter().filter_map(tsn).collect()
@@ -119,6 +119,7 @@ fn only_packets_of_new_data_can_be_marked() {
     assert!(net.wire.iter().all(|sent| sent.ecn == Ecn::NotEct));
 }
 
+// [6951:5.8-1]
 #[test]
 fn each_marked_packet_is_echoed_at_once_and_no_other() {
     // Ye 2004, Figure 17
@@ -284,6 +285,7 @@ fn late_and_invalid_echoes_are_ignored() {
     // An ECNE for a packet that was never sent.
     let forged = Chunk::Ecne {
         lowest_tsn: whimbrel_wire::Tsn(echoed(&echo)[0].wrapping_add(1000)),
+        marked: None,
     };
     let forged = crate::support::packet(4002, 4001, echo.tag(), &[forged]);
     net.inject(Host::A, echo.remote, echo.local, forged);
@@ -309,6 +311,7 @@ fn marks_are_ignored_without_negotiation() {
     assert_eq!(stats(&mut net, Host::B, b).ce_received, 1);
     let echo = Chunk::Ecne {
         lowest_tsn: whimbrel_wire::Tsn(net.wire.iter().flat_map(Sent::tsns).next().unwrap()),
+        marked: None,
     };
     let sack = net.wire.iter().rfind(|sent| sent.from == Host::B).unwrap().clone();
     let bytes = crate::support::packet(4002, 4001, sack.tag(), &[echo]);
@@ -376,6 +379,37 @@ fn appendix_a_a_lost_cwr_causes_another_reduction() {
         (2, 2, 1)
     );
     assert_eq!(receiver.ce_received, 1);
+}
+
+// draft-stewart-tsvwg-sctpecn-05, as usrsctp has it
+#[test]
+fn an_echo_counts_the_marked_packets_since_the_last_cwr() {
+    for ecn_count in [false, true] {
+        let config = AssociationConfig {
+            ecn_count,
+            ..with_cwr()
+        };
+        let (mut net, a, b) = Net::established(1, &config);
+        treat(&mut net, &[(2, Fate::Mark), (3, Fate::Mark), (60, Fate::Mark)]);
+        send(&mut net, a, 40);
+        net.run_for(Span::from_secs(2));
+        send(&mut net, a, 40);
+        net.run_for(Span::from_secs(2));
+        let echo = |chunk: Chunk<'_>| match chunk {
+            Chunk::Ecne { marked, .. } => Some(marked),
+            _ => None,
+        };
+        let mut counts: Vec<_> = net
+            .wire
+            .iter()
+            .flat_map(|sent| sent.chunks().into_iter().filter_map(echo).collect::<Vec<_>>())
+            .collect();
+        counts.dedup();
+        let expected: &[Option<u32>] = if ecn_count { &[Some(2), Some(1)] } else { &[None] };
+        assert_eq!(counts, expected);
+        assert_eq!(stats(&mut net, Host::B, b).ce_received, 3);
+        assert_eq!(stats(&mut net, Host::A, a).ecn_reductions, 2);
+    }
 }
 
 #[test]

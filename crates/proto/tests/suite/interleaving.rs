@@ -37,6 +37,7 @@ fn next_tsn(net: &Net, from: Host) -> u32 {
     tsns.next_back().expect("data was sent").wrapping_add(1)
 }
 
+// [8260:2-1, 2.2.1-1, 2.2.1-2, 2.2.1-3, 2.2.1-4, 2.2.1-5, 2.2.1-6, 2.2.1-7]
 #[test]
 fn rfc_8260_2_2_1_it_is_used_if_both_ends_want_it() {
     for (own, other) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -84,6 +85,7 @@ fn rfc_8260_2_3_1_messages_are_given_up_only_if_both_ends_have_the_chunk_for_it(
     }
 }
 
+// [8260:2.3.1-10]
 #[test]
 fn rfc_8260_2_2_3_a_chunk_of_the_other_kind_ends_the_association() {
     for interleaving in [false, true] {
@@ -253,6 +255,7 @@ fn rfc_8260_3_6_streams_share_the_path_by_their_weights() {
     }
 }
 
+// [8260:2.1-8, 2.2.2-1, 2.2.2-2, 2.2.2-3]
 #[test]
 fn rfc_8260_2_1_numbers_of_messages_and_fragments() {
     let (mut net, a, _) = Net::established(1, &config());
@@ -451,6 +454,7 @@ fn rfc_4895_i_data_without_authentication_is_discarded() {
 }
 
 /// A message that is given up while others are under way.
+// [8260:2-2, 2.3.1-1, 2.3.1-7, 2.3.1-8]
 #[test]
 fn rfc_8260_2_3_1_given_up_messages_do_not_stop_the_others() {
     let config = AssociationConfig {

@@ -3,7 +3,7 @@
 use crate::support::paths::{confirmed, is_on, path};
 use crate::support::{Fate, Host, Net, Sent, addrs};
 use whimbrel_control::{Rng, Span};
-use whimbrel_proto::{AssocId, AssociationConfig, AuthConfig, Message, Reliability, State};
+use whimbrel_proto::{AssocId, AssociationConfig, AuthConfig, Message, PathState, Reliability, State};
 use whimbrel_wire::ChunkType;
 
 /// Bytes of the IP header.
@@ -31,7 +31,7 @@ fn narrow(net: &mut Net, mtus: &[usize]) {
     });
 }
 
-/// Returns an association on paths with these MTUs.
+/// Returns an association on paths with these MTUs whose first data has started the search.
 fn established(mtus: &[usize], config: &AssociationConfig) -> (Net, AssocId) {
     let mut net = Net::with_config(mtus.len(), config, 1);
     net.capture = true;
@@ -39,7 +39,15 @@ fn established(mtus: &[usize], config: &AssociationConfig) -> (Net, AssocId) {
     let a = net.connect(config, mtus.len());
     net.run_for(Span::from_secs(1));
     assert_eq!(net.state(Host::A, a), State::Established);
+    start(&mut net, a);
     (net, a)
+}
+
+/// A sends a message that fills a packet of the base. It arrives, and is not counted.
+fn start(net: &mut Net, a: AssocId) {
+    net.send(Host::A, a, Message::zeros(0, 1232));
+    net.run_for(net.delay * 2);
+    net.forget_contents();
 }
 
 /// Returns the probes that A has sent: their sizes with the IP header.
@@ -62,6 +70,7 @@ fn mtus<const N: usize>(net: &Net, a: AssocId) -> [u16; N] {
 
 // RFC 8899 §5.2, §6.2
 // [9260:7.3-1]
+// [8899:3-1, 3-3, 3-20, 3-21, 4.4-1]
 #[test]
 fn section_7_3_each_path_has_the_mtu_of_its_links() {
     let (mut net, a) = established(&[9000, 1400], &searching());
@@ -82,6 +91,7 @@ fn section_7_3_each_path_has_the_mtu_of_its_links() {
 }
 
 // [9260:7.3-1]
+// [8899:3-2, 3-4, 3-17, 4.1-1, 5.1.1-3, 5.2-1, 5.3.2-1, 6.2.1.3-1, 6.2.3.3-1]
 #[test]
 fn section_7_3_the_usual_mtu_is_known_after_one_round_trip_and_a_long_one_after_two() {
     for (mtu, rounds) in [(1500, 1), (9000, 2), (65535, 2)] {
@@ -96,6 +106,7 @@ fn section_7_3_the_usual_mtu_is_known_after_one_round_trip_and_a_long_one_after_
             net.state(Host::A, a) == State::Established
         });
         assert_eq!(path(&net, a, 0).mtu, 1280);
+        net.send(Host::A, a, Message::zeros(0, 2000));
         net.run_for(net.delay * (2 * rounds) + Span::from_millis(1));
         assert_eq!(path(&net, a, 0).mtu, mtu);
         let sizes: &[usize] = if mtu == 1500 {
@@ -109,7 +120,23 @@ fn section_7_3_the_usual_mtu_is_known_after_one_round_trip_and_a_long_one_after_
     }
 }
 
+#[test]
+fn an_association_without_long_packets_sends_no_probes() {
+    let mut net = Net::with_config(2, &searching(), 1);
+    net.capture = true;
+    let a = net.connect(&searching(), 2);
+    for _ in 0..100 {
+        net.run_for(Span::from_secs(10));
+        net.send(Host::A, a, Message::zeros(0, 500));
+    }
+    assert_eq!(net.contents(Host::B).len(), 99);
+    assert_eq!(probes(&net), [0; 0]);
+    start(&mut net, a);
+    assert_eq!(probes(&net)[..2], [1500; 2], "one for each path");
+}
+
 // RFC 8899 §3 item 7, §6.2.1.2
+// [8899:3-13, 3-14]
 #[test]
 fn lost_probes_are_neither_congestion_nor_errors() {
     let (mut net, a) = established(&[1280], &searching());
@@ -133,6 +160,43 @@ fn lost_probes_are_neither_congestion_nor_errors() {
     assert_eq!(probes(&net), sent);
 }
 
+/// pion and sctp-proto discard packets with PAD.
+// [8899:3-4]
+#[test]
+fn the_base_is_kept_with_a_peer_that_discards_probes() {
+    for (keyed, with_data) in [(false, true), (true, true), (false, false)] {
+        let config = AssociationConfig {
+            auth: match keyed {
+                true => AuthConfig::shared_key(b"0123456789abcdef0123"),
+                false => AuthConfig::default(),
+            },
+            ..searching()
+        };
+        let (mut net, a) = established(&[1280], &config);
+        net.filter = Box::new(|packet| match packet.has(ChunkType::PAD) {
+            true => Fate::Drop,
+            false => Fate::Deliver,
+        });
+        for _ in 0..60 {
+            if with_data {
+                net.send(Host::A, a, Message::zeros(0, 30_000));
+            }
+            net.run_for(Span::from_secs(1));
+        }
+        let [mtu] = mtus(&net, a);
+        match (keyed, with_data) {
+            (false, true) => assert_eq!(mtu, 1280),
+            // The AUTH chunk is not counted as data.
+            (true, true) => assert!((1230..=1280).contains(&mtu), "{mtu}"),
+            // Nothing shows that packets of the base arrive.
+            _ => assert_eq!(mtu, 576),
+        }
+        let stats = net.a.association(a).expect("open").stats();
+        assert_eq!((stats.timeouts, stats.retransmissions), (0, 0));
+        assert!(probes(&net).len() < 40, "{:?}", probes(&net));
+    }
+}
+
 #[test]
 fn longer_packets_are_tried_again_after_ten_minutes_if_there_is_data() {
     let (mut net, a) = established(&[1400], &searching());
@@ -147,6 +211,7 @@ fn longer_packets_are_tried_again_after_ten_minutes_if_there_is_data() {
 }
 
 // RFC 8899 §4.6.2
+// [8899:3-10, 4.6.2-1, 4.6.2-2, 6.2.1.4-2, 6.2.2.4-2]
 #[test]
 fn a_report_shortens_the_search() {
     let (mut net, a) = established(&[1400], &searching());
@@ -173,6 +238,8 @@ fn a_report_shortens_the_search() {
 }
 
 // RFC 8899 §4.3
+// [8899:3-22, 3-25, 4.3-1]
+// [6951:5.5-2, 5.6-3]
 #[test]
 fn a_path_that_becomes_narrow_during_a_transfer_gets_a_smaller_mtu() {
     for (before, after) in [(1500, 1400), (9000, 1500), (9000, 1000)] {
@@ -225,6 +292,30 @@ fn a_failed_path_is_not_probed() {
     assert!(on_first(&net) > before);
 }
 
+#[test]
+fn a_path_that_was_silent_for_less_than_ten_minutes_is_not_probed_again() {
+    let config = AssociationConfig {
+        path_max_retrans: 1,
+        ..searching()
+    };
+    let (mut net, a) = established(&[1400, 1400], &config);
+    net.run_for(Span::from_secs(60));
+    let before = probes(&net).len();
+    for _ in 0..3 {
+        net.filter = Box::new(|packet| if is_on(packet, 0) { Fate::Drop } else { Fate::Deliver });
+        for _ in 0..40 {
+            net.send(Host::A, a, Message::zeros(0, 100));
+            net.run_for(Span::from_secs(1));
+        }
+        assert_eq!(path(&net, a, 0).state, PathState::Inactive);
+        narrow(&mut net, &[1400, 1400]);
+        net.run_for(Span::from_secs(100));
+        assert_eq!(path(&net, a, 0).state, PathState::Active);
+    }
+    assert_eq!((mtus(&net, a), probes(&net).len()), ([1400, 1400], before));
+}
+
+// [8899:3-5, 6.2-1, 6.2-2, 6.2.2-1]
 #[test]
 fn probes_are_signed_where_every_packet_is() {
     let config = AssociationConfig {
@@ -349,6 +440,7 @@ fn the_unit_of_the_window_follows_the_path_mtu() {
             ..searching()
         };
         let (mut net, a) = established(&[usize::from(mtu)], &config);
+        net.run_for(Span::from_secs(1));
         net.filter = Box::new(|_| Fate::Drop);
         net.send(Host::A, a, Message::zeros(0, 100));
         net.run_for(Span::from_millis(1500));
@@ -388,6 +480,7 @@ fn by_ipv6_a_packet_to_be_fragmented_is_longer_than_the_interface_allows() {
     let a = net.a.connect(now, config.clone(), 5000, &[other]).unwrap();
     net.drain(Host::A);
     net.run_for(Span::from_secs(1));
+    start(&mut net, a);
     net.a.on_probe_refused(net.now, a, whimbrel_proto::PathId(0), 1500);
     net.drain(Host::A);
     net.run_for(Span::from_secs(1));
@@ -408,6 +501,7 @@ fn by_ipv6_a_packet_to_be_fragmented_is_longer_than_the_interface_allows() {
 }
 
 /// The round-trip time of a path without data is not known: late answers count.
+// [8899:3-23, 3-24]
 #[test]
 fn a_path_with_a_long_round_trip_time_has_its_mtu_too() {
     for ms in [600, 1100, 2000] {
@@ -416,7 +510,9 @@ fn a_path_with_a_long_round_trip_time_has_its_mtu_too() {
         net.capture = true;
         narrow(&mut net, &[1500, 1500]);
         let a = net.connect(&searching(), 2);
-        net.run_for(Span::from_secs(120));
+        net.run_for(Span::from_secs(20));
+        start(&mut net, a);
+        net.run_for(Span::from_secs(100));
         assert_eq!(mtus(&net, a), [1500, 1500], "{ms} ms");
     }
 }
@@ -431,7 +527,10 @@ fn a_path_that_does_not_respond_does_not_limit_chunks() {
         false => Fate::Deliver,
     });
     let a = net.connect(&searching(), 2);
-    net.run_for(Span::from_secs(1000));
+    net.run_for(Span::from_secs(500));
+    start(&mut net, a);
+    net.run_for(Span::from_secs(500));
+    net.wire.clear();
     for _ in 0..10 {
         net.send(Host::A, a, Message::zeros(0, 1400));
         net.run_for(Span::from_secs(1));
@@ -474,6 +573,7 @@ fn a_path_that_does_not_carry_the_base_any_more_gets_a_smaller_mtu() {
         };
         let (mut net, a) = established(&[before], &config);
         net.run_for(Span::from_secs(60));
+        net.forget_contents();
         narrow(&mut net, &[1000]);
         for _ in 0..10 {
             net.send(Host::A, a, Message::zeros(0, 3000));
@@ -505,4 +605,42 @@ fn a_probe_that_cannot_be_sent_causes_no_wakeups() {
         }
     }
     assert_eq!(probes(&net).len(), before);
+}
+
+// [8899:3-12]
+#[test]
+fn rfc_8899_3_probes_are_at_least_a_round_trip_time_apart() {
+    let (mut net, _) = established(&[1280], &searching());
+    net.run_for(Span::from_secs(60));
+    let sent = net.wire.iter().filter(|sent| sent.has(ChunkType::PAD));
+    let times: Vec<_> = sent.map(|sent| sent.at).collect();
+    assert!(times.len() > 6);
+    let rtt = net.delay * 2;
+    assert!(times.windows(2).all(|pair| pair[1].since(pair[0]) >= rtt));
+}
+
+// [8899:3-15]
+#[test]
+fn rfc_8899_3_a_larger_path_mtu_does_not_increase_the_window() {
+    let [without, with] = [1280, 9000].map(|most| {
+        let config = AssociationConfig {
+            max_mtu: Some(most),
+            ..searching()
+        };
+        let (mut net, a) = established(&[9000], &config);
+        net.run_for(Span::from_secs(1));
+        assert_eq!(path(&net, a, 0).mtu, most);
+        path(&net, a, 0).cwnd
+    });
+    assert_eq!(with, without);
+}
+
+// [8899:3-8]
+#[test]
+fn rfc_8899_3_the_mtu_of_the_interface_is_tried_next() {
+    let (mut net, a) = established(&[8000], &searching());
+    net.a.on_probe_refused(net.now, a, whimbrel_proto::PathId(0), 8000);
+    net.drain(Host::A);
+    net.run_for(Span::from_secs(1));
+    assert_eq!(path(&net, a, 0).mtu, 8000);
 }

@@ -43,6 +43,29 @@ fn warm(config: &AssociationConfig) -> (Net, AssocId) {
 }
 
 #[test]
+fn a_window_may_permit_a_burst_before_packets_are_spread() {
+    // The window `drain` permits 10 packets and one at once, the standard's none but those of a credit of 1 ms.
+    let mut bursts = Vec::new();
+    for window in ["cubic", "drain"] {
+        let paced = AssociationConfig {
+            pacing: Some(true),
+            window: Some(WindowSpec::by_name(window).expect("a window control")),
+            ..config()
+        };
+        let (mut net, a) = warm(&paced);
+        let begin = net.wire.len();
+        send(&mut net, a, 20);
+        net.run_for(Span::from_millis(300));
+        let times = times(&net, begin);
+        assert_eq!(times.len(), 20, "{window}");
+        bursts.push(times.iter().filter(|at| **at == times[0]).count());
+        let gaps: Vec<_> = times[12..].windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert!(gaps.iter().all(|gap| (450..=550).contains(gap)), "{window}: {gaps:?}");
+    }
+    assert!(bursts[0] <= 4 && bursts[1] == 11, "{bursts:?}");
+}
+
+#[test]
 fn paced_packets_are_spread_over_the_round_trip() {
     let paced = AssociationConfig {
         pacing: Some(true),

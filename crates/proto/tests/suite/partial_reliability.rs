@@ -36,6 +36,8 @@ fn lose(net: &mut Net, which: &'static [usize]) {
     });
 }
 
+// [3758:3.3.2-4, 3.3.2-5, 3.3.2-6]
+// [7496:3-1]
 #[test]
 fn rfc_3758_3_3_both_ends_must_support_it() {
     for (own, other) in [(true, true), (true, false), (false, true)] {
@@ -61,6 +63,7 @@ fn rfc_3758_3_3_both_ends_must_support_it() {
     }
 }
 
+// [3758:3.3.1-1, 3.3.2-3]
 #[test]
 fn rfc_3758_3_3_1_an_unnegotiated_forward_tsn_is_reported() {
     let (mut net, _, _) = Net::established(1, &AssociationConfig::default());
@@ -74,6 +77,8 @@ fn rfc_3758_3_3_1_an_unnegotiated_forward_tsn_is_reported() {
     assert_eq!(net.last(Host::B, ChunkType::ERROR).causes(), [6]);
 }
 
+// [3758:3.2-1, 3.4-1, 3.5-1, 3.5-6]
+// [7496:3.1-1, 3.1-2]
 #[test]
 fn rfc_7496_3_1_zero_retransmissions_give_up_at_the_first_loss() {
     let (mut net, a, b) = Net::established(1, &config());
@@ -92,6 +97,8 @@ fn rfc_7496_3_1_zero_retransmissions_give_up_at_the_first_loss() {
     nothing_is_held(&net, a, b);
 }
 
+// [3758:3.5-15]
+// [7496:3.1-1]
 #[test]
 fn rfc_7496_3_1_the_limit_counts_retransmissions() {
     for limit in 0..4 {
@@ -117,6 +124,7 @@ fn rfc_7496_3_1_the_limit_counts_retransmissions() {
     }
 }
 
+// [3758:4.1-6]
 #[test]
 fn rfc_3758_4_1_old_messages_are_not_sent_after_an_outage() {
     let (mut net, a, b) = Net::established(1, &config());
@@ -174,6 +182,8 @@ fn rfc_3758_3_5_a_message_that_is_sent_in_part_is_given_up_as_a_whole() {
     }
 }
 
+// [3758:3.5-8, 3.5-14, 4.3-2, 4.3-3]
+// [8260:2.3.1-6, 2.3.1-9]
 #[test]
 fn rfc_3758_3_5_c5_a_lost_forward_tsn_is_repeated() {
     let (mut net, a, b) = Net::established(1, &config());
@@ -452,6 +462,7 @@ fn a_message_whose_sent_part_is_acknowledged_counts_as_sent() {
     assert_eq!((stats.messages_given_up_sent, stats.messages_given_up_unsent), (1, 0));
 }
 
+// [3758:4.1-3, 4.1-4, 4.1-5, 4.1-8]
 #[test]
 fn rfc_3758_4_1_tr3_an_old_message_is_not_bundled() {
     let mut net = Net::with_config(1, &config(), 7);

@@ -62,6 +62,7 @@ fn junk(net: &Net) -> Vec<u8> {
     )
 }
 
+// [6951:5.1-1, 5.3-2, 5.4-1]
 #[test]
 fn data_follows_a_nat_that_changes_the_port() {
     for config in both() {

@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::sync::Arc;
 
+use crate::protection_transfer::FewUses;
 use crate::support::{Fate, Host, InFlight, Net, addr};
 use whimbrel_control::discriminator::DiscriminatorSpec;
 use whimbrel_control::multipath::policy::PathPolicySpec;
@@ -15,8 +17,8 @@ use whimbrel_control::recovery::{BackOff, RecoveryChanges, TransmissionRetransmi
 use whimbrel_control::window::WindowSpec;
 use whimbrel_control::{Rng, Scheme, Span, Time};
 use whimbrel_proto::{
-    AssocId, AssociationConfig, AuthConfig, CloseReason, Ecn, ErrorDetection, Event, Message, MessagePayload, Preset,
-    Reliability, Scheduler, SendError, StreamChange, StreamList,
+    AssocId, AssociationConfig, AuthConfig, CloseReason, Ecn, ErrorDetection, Event, KeySource, Message,
+    MessagePayload, NullKeys, Preset, ProtectionConfig, Reliability, Scheduler, SendError, StreamChange, StreamList,
 };
 
 const SEEDS: u64 = 6000;
@@ -176,6 +178,25 @@ fn detect_errors(rng: &mut Rng, [ours, theirs]: [AssociationConfig; 2]) -> [Asso
     let is_over_dtls = rng.chance(0.5);
     [ours, theirs].map(|config| AssociationConfig {
         zero_checksum: (is_over_dtls && rng.chance(0.9)).then_some(ErrorDetection::Dtls),
+        ..config
+    })
+}
+
+/// A fifth of the associations are encrypted, with keys that protect nothing; half of these change their keys after every 50 packets.
+fn protect(rng: &mut Rng, [ours, theirs]: [AssociationConfig; 2]) -> [AssociationConfig; 2] {
+    if !rng.chance(0.2) {
+        return [ours, theirs];
+    }
+    let keys: Arc<dyn KeySource> = Arc::new(NullKeys);
+    let epochs = u64::MAX - 3;
+    let source = if rng.chance(0.5) {
+        Arc::new(FewUses { keys, epochs })
+    } else {
+        keys
+    };
+    [ours, theirs].map(|config| AssociationConfig {
+        auth: AuthConfig::default(),
+        protection: ProtectionConfig::required(source.clone()),
         ..config
     })
 }
@@ -495,6 +516,7 @@ fn torture(seed: u64) {
     let mut roaming = Rng::stream(seed, "roaming");
     let both = roam(&mut roaming, [ours, theirs]);
     let both = detect_errors(&mut Rng::stream(seed, "checksums"), both);
+    let both = protect(&mut Rng::stream(seed, "protection"), both);
     let mut streams = Rng::stream(seed, "streams");
     let both = allow_changes(&mut streams, both);
     let [ours, theirs] = interleave(&mut Rng::stream(seed, "orders"), both);

@@ -95,6 +95,7 @@ fn cut(net: &mut Net, local: TransportAddr) {
     });
 }
 
+// [6951:3.2-2, 3.2-3, 5.7-1, 5.7-2]
 #[test]
 fn two_radios_behind_two_nats_are_both_used() {
     let (mut net, a, b) = established(&[wifi(), lte()], &config());

@@ -359,6 +359,20 @@ fn section_5_2_2_an_init_with_new_addresses_is_refused_without_effect() {
     assert_eq!(net.contents(Host::B), [b"as before"]);
 }
 
+/// A peer with IPv6 lists the same addresses as before when it restarts. This end has IPv4 only, and no path to the others.
+#[test]
+fn section_5_2_2_addresses_that_cannot_be_reached_are_not_new() {
+    let (mut net, _, b) = Net::established(1, &config());
+    let list = parameters(&[
+        Parameter::Ipv4([10, 0, 0, 1].into()),
+        Parameter::Ipv6([0xfd00, 0, 0, 0, 0, 0, 0, 1].into()),
+    ]);
+    net.forge(Host::B, 0, &[Chunk::Init(init(77, &list))])
+        .expect("answered");
+    assert_eq!(net.last(Host::B, ChunkType::INIT_ACK).tag(), 77);
+    assert_eq!(net.state(Host::B, b), State::Established);
+}
+
 // [9260:5.2.3-1]
 #[test]
 fn section_5_2_3_an_unexpected_init_ack_is_dropped() {

@@ -51,7 +51,14 @@ fn forged(net: &Net, to: Host, chunks: &[Chunk<'_>]) -> Vec<u8> {
 }
 
 fn offers(sent: &Sent) -> bool {
-    sent.init().parameters.iter().any(|parameter| parameter == Ok(OFFER))
+    let offers = sent
+        .init()
+        .parameters
+        .iter()
+        .filter(|parameter| *parameter == Ok(OFFER));
+    let count = offers.count();
+    assert!(count <= 1, "RFC 9653 §4");
+    count == 1
 }
 
 /// Lets messages of several packets pass both ways, from stream 0 on, and checks that they arrive.
@@ -94,6 +101,7 @@ fn zeros(net: &Net, host: Host) -> (bool, bool) {
     (all_or_none(&with), all_or_none(&without))
 }
 
+// [9653:4-2, 4-3, 5.1-1, 5.2-1, 5.2-4, 5.2-7]
 #[test]
 fn rfc_9653_5_1_each_end_offers_what_it_accepts() {
     for (own, other) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -118,6 +126,7 @@ fn rfc_9653_5_1_each_end_offers_what_it_accepts() {
 }
 
 // Both ends of one association: what A accepts does not follow from what it sends.
+// [9653:5.3-1]
 #[test]
 fn rfc_9653_5_3_a_peer_may_send_what_it_does_not_accept() {
     let (mut net, _, _) = between(true, false);
@@ -147,6 +156,7 @@ fn rfc_9653_5_3_correct_checksums_are_accepted_and_wrong_ones_are_not() {
     }
 }
 
+// [9653:5.3-2]
 #[test]
 fn rfc_9653_5_3_without_an_offer_a_zero_checksum_is_a_wrong_one() {
     for (own, other) in [(false, true), (false, false)] {
@@ -225,6 +235,15 @@ fn rfc_9653_5_3_packets_of_no_association_need_a_checksum() {
     assert_eq!(net.deliver(Host::B, &[0; 12]), Err(Discard::Checksum));
     assert_eq!(net.wire.len(), sent, "no answer");
     assert_eq!(net.b.stats().discarded[Discard::Flood as usize], 0);
+}
+
+// [9653:5.2-3]
+#[test]
+fn rfc_9653_5_2_answers_to_packets_of_no_association_have_a_checksum() {
+    let (mut net, _, _) = between(true, true);
+    let _ = net.deliver(Host::B, &packet(4009, 4002, 77, &[HEARTBEAT]));
+    let answer = net.last(Host::B, ChunkType::ABORT);
+    assert!(!has_zero_checksum(&answer.bytes));
 }
 
 #[test]
@@ -361,6 +380,7 @@ fn a_bundle_with_a_zero_checksum_is_processed_completely() {
     assert_eq!(answer.types(), [ChunkType::HEARTBEAT_ACK, ChunkType::SACK]);
 }
 
+// [9653:5.2-5]
 #[test]
 fn rfc_9653_5_2_asconf_has_a_checksum_and_its_answer_has_none() {
     let config = AssociationConfig {
@@ -592,6 +612,7 @@ fn a_cookie_with_the_known_tags_changes_nothing() {
 }
 
 /// The INIT that follows a stale cookie has a checksum, although an agreement is known.
+// [9653:5.2-2]
 #[test]
 fn rfc_9653_5_2_an_init_after_a_stale_cookie_has_a_checksum() {
     let mut net = Net::with_config(1, &over_dtls(true), 1);

@@ -57,6 +57,8 @@ impl ChunkType {
     pub const RE_CONFIG: Self = Self(130);
     /// Makes a packet longer, RFC 4820.
     pub const PAD: Self = Self(0x84);
+    /// Encrypts the other chunks of a packet, draft-ietf-tsvwg-sctp-dtls-chunk.
+    pub const DTLS: Self = Self(0x41);
     /// Departure and arrival times of a packet; not in an RFC.
     pub const TIMESTAMP: Self = Self(190);
 
@@ -89,6 +91,7 @@ impl ChunkType {
             Self::I_FORWARD_TSN => "I-FORWARD-TSN",
             Self::RE_CONFIG => "RE-CONFIG",
             Self::PAD => "PAD",
+            Self::DTLS => "DTLS",
             Self::TIMESTAMP => "TIMESTAMP",
             _ => return None,
         })

@@ -143,6 +143,7 @@ impl<'a> Data<'a> {
     }
 
     #[inline]
+    // [8260:2.1-2, 2.1-5]
     pub(super) fn decode_interleaved(flags: u8, value: &'a [u8]) -> Option<Self> {
         let (fields, payload) = value.split_first_chunk()?;
         Some(Self::from_interleaved_fields(flags, fields, Payload::Bytes(payload)))
@@ -229,6 +230,7 @@ impl<'a> Data<'a> {
     /// # Panics
     /// Panics if the user data does not fit into one chunk: a defect of the code that fragments messages.
     #[inline]
+    // [8260:2.1-1, 2.1-4]
     pub(crate) fn encode_header(&self, extra: u8, out: &mut Vec<u8>) {
         let value_len = self.value_len();
         assert!(

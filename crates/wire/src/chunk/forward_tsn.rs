@@ -91,6 +91,7 @@ impl<'a> SkippedStreams<'a> {
     }
 
     /// Returns the entries.
+    // [8260:2.3.1-5]
     pub fn iter(self) -> impl Iterator<Item = SkippedStream> + 'a {
         let (by_ssn, by_mid): (&[[u8; 4]], &[[u8; 8]]) = match self.0 {
             Entries::Ssn(entries) => (entries, &[]),
@@ -110,6 +111,7 @@ impl<'a> SkippedStreams<'a> {
     }
 
     /// Appends an entry to a list in wire form. All entries of a list have the same kind of number.
+    // [8260:2.3.1-4]
     pub fn append(list: &mut Vec<u8>, entry: SkippedStream) {
         list.extend_from_slice(&entry.stream.to_be_bytes());
         match entry.number {
@@ -149,6 +151,7 @@ impl<'a> ForwardTsn<'a> {
         })
     }
 
+    // [8260:2.3.1-3]
     pub(super) fn decode_interleaved(value: &'a [u8]) -> Option<Self> {
         let (tsn, streams) = value.split_first_chunk()?;
         streams.len().is_multiple_of(8).then_some(ForwardTsn {
@@ -169,6 +172,7 @@ impl<'a> ForwardTsn<'a> {
         TSN_LEN + self.skipped.wire_bytes().len()
     }
 
+    // [8260:2.3.1-2]
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&chunk_header(self.chunk_type(), 0, self.value_len()));
         out.extend_from_slice(&self.new_cumulative_tsn.0.to_be_bytes());

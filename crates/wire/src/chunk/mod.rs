@@ -1,5 +1,5 @@
 //! Chunks: RFC 9260 §3.2 and §3.3; ECNE and CWR from RFC 4960 Appendix A; AUTH from RFC 4895; ASCONF and ASCONF-ACK from
-//! RFC 5061; RE-CONFIG from RFC 6525; FORWARD TSN from RFC 3758; TIMESTAMP for Chen et al. 2011; NR-SACK from draft-tuexen-tsvwg-sctp-multipath; NEW GAPS for Ye 2004.
+//! RFC 5061; RE-CONFIG from RFC 6525; DTLS from draft-ietf-tsvwg-sctp-dtls-chunk; FORWARD TSN from RFC 3758; TIMESTAMP for Chen et al. 2011; NR-SACK from draft-tuexen-tsvwg-sctp-multipath; NEW GAPS for Ye 2004.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -17,6 +17,7 @@ mod asconf;
 pub(crate) mod auth;
 mod chunk_type;
 mod data;
+pub(crate) mod dtls;
 mod ecn;
 mod error;
 mod forward_tsn;
@@ -33,6 +34,7 @@ pub use asconf::{ASCONF_HEADER_LEN, Asconf};
 pub use auth::{AUTH_HEADER_LEN, Auth, hmac_id};
 pub use chunk_type::{ChunkType, UnknownAction};
 pub use data::{DATA_HEADER_LEN, Data, I_DATA_HEADER_LEN, MAX_DATA_PAYLOAD_LEN, Payload};
+pub use dtls::{DTLS_HEADER_LEN, Dtls, MAX_RECORD_CONTENT, MIN_RECORD_LEN, RECORD_HEADER_LEN, record_header};
 pub use forward_tsn::{FORWARD_TSN_HEADER_LEN, ForwardTsn, SkippedStream, SkippedStreams};
 pub use heartbeat::HeartbeatInfo;
 pub use init::{INIT_HEADER_LEN, Init};
@@ -140,6 +142,8 @@ pub enum Chunk<'a> {
     Ecne {
         /// Lowest TSN in the marked packet.
         lowest_tsn: Tsn,
+        /// Number of marked packets since the last CWR (draft-stewart-tsvwg-sctpecn-05). usrsctp needs it.
+        marked: Option<u32>,
     },
     /// The congestion window was reduced in response to ECNE (13), RFC 4960 Appendix A.
     Cwr {
@@ -173,6 +177,8 @@ pub enum Chunk<'a> {
         /// Bytes after the chunk header.
         len: usize,
     },
+    /// The other chunks of the packet, encrypted (65), draft-ietf-tsvwg-sctp-dtls-chunk. Always alone in its packet.
+    Dtls(Dtls<'a>),
     /// Departure and arrival times of a packet (190).
     Timestamp(Timestamp),
     /// Any other type; see [`ChunkType::action`].
@@ -182,6 +188,7 @@ pub enum Chunk<'a> {
 impl<'a> Chunk<'a> {
     /// Parses the value of a chunk whose header has been checked.
     // [9260:3.3.2-5, 3.3.3-3]
+    // [4820:3-3, 3-4, 3-5]
     #[inline]
     pub(crate) fn decode(raw: RawChunk<'a>) -> Result<Self, ChunkError> {
         let (chunk_type, value) = (raw.chunk_type(), raw.value());
@@ -209,7 +216,10 @@ impl<'a> Chunk<'a> {
             }),
             ChunkType::COOKIE_ECHO => Some(Self::CookieEcho { cookie: value }),
             ChunkType::COOKIE_ACK => value.is_empty().then_some(Self::CookieAck),
-            ChunkType::ECNE => ecn::decode(value).map(|lowest_tsn| Self::Ecne { lowest_tsn }),
+            ChunkType::ECNE => ecn::decode(value).map(|lowest_tsn| Self::Ecne {
+                lowest_tsn,
+                marked: ecn::decode_count(value),
+            }),
             ChunkType::CWR => ecn::decode(value).map(|lowest_tsn| Self::Cwr { lowest_tsn }),
             ChunkType::SHUTDOWN_COMPLETE => value.is_empty().then_some(Self::ShutdownComplete { tag_reflected }),
             ChunkType::NR_SACK => NrSack::decode(raw.flags(), value).map(Self::NrSack),
@@ -223,6 +233,7 @@ impl<'a> Chunk<'a> {
                 parameters: Parameters::from_wire_bytes(value),
             }),
             ChunkType::PAD => Some(Self::Pad { len: value.len() }),
+            ChunkType::DTLS => Dtls::decode(raw.flags(), value).map(Self::Dtls),
             ChunkType::TIMESTAMP => Timestamp::decode(raw.flags(), value).map(Self::Timestamp),
             _ => Some(Self::Unknown(raw)),
         };
@@ -256,6 +267,7 @@ impl<'a> Chunk<'a> {
             Self::ForwardTsn(forward_tsn) => forward_tsn.chunk_type(),
             Self::ReConfig { .. } => ChunkType::RE_CONFIG,
             Self::Pad { .. } => ChunkType::PAD,
+            Self::Dtls(_) => ChunkType::DTLS,
             Self::Timestamp(_) => ChunkType::TIMESTAMP,
             Self::Unknown(raw) => raw.chunk_type(),
         }
@@ -272,7 +284,8 @@ impl<'a> Chunk<'a> {
                 Self::Heartbeat(heartbeat) | Self::HeartbeatAck(heartbeat) => heartbeat.value_len(),
                 Self::Abort { causes, .. } | Self::Error { causes } => error::value(*causes).len(),
                 Self::CookieEcho { cookie } => cookie.len().min(MAX_CHUNK_VALUE_LEN),
-                Self::Shutdown { .. } | Self::Ecne { .. } | Self::Cwr { .. } => 4,
+                Self::Shutdown { .. } | Self::Ecne { marked: None, .. } | Self::Cwr { .. } => 4,
+                Self::Ecne { marked: Some(_), .. } => 8,
                 Self::ShutdownAck | Self::CookieAck | Self::ShutdownComplete { .. } => 0,
                 Self::NrSack(nr_sack) => nr_sack.value_len(),
                 Self::NewGaps(new_gaps) => new_gaps.value_len(),
@@ -281,6 +294,7 @@ impl<'a> Chunk<'a> {
                 Self::ForwardTsn(forward_tsn) => forward_tsn.value_len(),
                 Self::ReConfig { parameters } => parameter_bytes(*parameters).len(),
                 Self::Pad { len } => (*len).min(MAX_CHUNK_VALUE_LEN),
+                Self::Dtls(dtls) => dtls.value_len(),
                 Self::Timestamp(_) => TIMESTAMP_LEN - CHUNK_HEADER_LEN,
                 Self::Unknown(raw) => raw.value().len(),
             }
@@ -294,6 +308,7 @@ impl<'a> Chunk<'a> {
 
     /// Appends the chunk with its padding; `out` must start at a multiple of four from the start of the packet.
     // [9260:3.3.7-5, 3.3.13-2]
+    // [4820:3-1, 3-2]
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Self::Data(data) => data.encode(out),
@@ -315,7 +330,13 @@ impl<'a> Chunk<'a> {
                 encode_plain(ChunkType::COOKIE_ECHO, 0, cookie, out);
             }
             Self::CookieAck => encode_plain(ChunkType::COOKIE_ACK, 0, &[], out),
-            Self::Ecne { lowest_tsn } => encode_plain(ChunkType::ECNE, 0, &lowest_tsn.0.to_be_bytes(), out),
+            Self::Ecne { lowest_tsn, marked } => {
+                let mut value = [0; 8];
+                value[..4].copy_from_slice(&lowest_tsn.0.to_be_bytes());
+                value[4..].copy_from_slice(&marked.unwrap_or(0).to_be_bytes());
+                let len = if marked.is_some() { 8 } else { 4 };
+                encode_plain(ChunkType::ECNE, 0, &value[..len], out);
+            }
             Self::Cwr { lowest_tsn } => encode_plain(ChunkType::CWR, 0, &lowest_tsn.0.to_be_bytes(), out),
             Self::ShutdownComplete { tag_reflected } => {
                 encode_plain(ChunkType::SHUTDOWN_COMPLETE, u8::from(*tag_reflected), &[], out);
@@ -334,6 +355,7 @@ impl<'a> Chunk<'a> {
                 out.extend_from_slice(&chunk_header(ChunkType::PAD, 0, len));
                 out.resize(out.len() + tlv::padded(len), 0);
             }
+            Self::Dtls(dtls) => dtls.encode(out),
             Self::Timestamp(timestamp) => timestamp.encode(out),
             Self::Unknown(raw) => encode_plain(raw.chunk_type(), raw.flags(), raw.value(), out),
         }

@@ -318,6 +318,7 @@ fn forward_tsn_on_the_wire() {
 }
 
 // RFC 8260 §2.3.1
+// [8260:2.3.1-2, 2.3.1-3, 2.3.1-4, 2.3.1-5]
 #[test]
 fn i_forward_tsn_on_the_wire() {
     let bytes = [
@@ -365,6 +366,7 @@ fn i_forward_tsn_on_the_wire() {
 }
 
 // RFC 8260 §2.1: the last field of the header is the payload protocol identifier in the first fragment, and its number in the others.
+// [8260:2.1-1, 2.1-2, 2.1-4, 2.1-5]
 #[test]
 fn i_data_on_the_wire() {
     let first = Data {
@@ -620,12 +622,13 @@ fn small_chunks_on_the_wire() {
     );
     both_ways(&[10, 0, 0, 4], Chunk::CookieEcho { cookie: &[] });
     both_ways(&[11, 0, 0, 4], Chunk::CookieAck);
-    both_ways(&[12, 0, 0, 8, 0, 0, 0, 5], Chunk::Ecne { lowest_tsn: Tsn(5) });
+    let echo = |marked| Chunk::Ecne {
+        lowest_tsn: Tsn(5),
+        marked,
+    };
+    both_ways(&[12, 0, 0, 8, 0, 0, 0, 5], echo(None));
+    both_ways(&[12, 0, 0, 12, 0, 0, 0, 5, 0, 0, 0, 1], echo(Some(1)));
     both_ways(&[13, 0, 0, 8, 0, 0, 0, 5], Chunk::Cwr { lowest_tsn: Tsn(5) });
-    // usrsctp appends a counter to ECNE.
-    with_chunks(&[12, 0, 0, 12, 0, 0, 0, 5, 0, 0, 0, 1], |chunks| {
-        assert!(chunks.eq([Ok(Chunk::Ecne { lowest_tsn: Tsn(5) })]));
-    });
     malformed(&[7, 0, 0, 4]);
     malformed(&[7, 0, 0, 12, 0, 0, 0, 0, 0, 0, 0, 0]);
     malformed(&[8, 0, 0, 8, 0, 0, 0, 0]);
@@ -646,6 +649,7 @@ fn a_reconfiguration_on_the_wire() {
 }
 
 // RFC 4820 §3
+// [4820:3-1, 3-2, 3-3, 3-4, 3-5]
 #[test]
 fn a_padding_chunk_on_the_wire() {
     both_ways(&[0x84, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0, 0], Chunk::Pad { len: 6 });
@@ -661,12 +665,55 @@ fn a_padding_chunk_on_the_wire() {
     assert_eq!(Chunk::Pad { len: 70_000 }.length(), 65_535);
 }
 
+// draft-ietf-tsvwg-sctp-dtls-chunk, "DTLS Chunk"
+// [dtls:3.1-3, 3.1-4, 4.2-1, 4.2-2, 4.2-3, 4.2-4, 4.2-5, 4.2-6, 4.2-9]
+#[test]
+fn a_dtls_chunk_on_the_wire() {
+    let record = [7; 17];
+    let mut bytes = vec![0x41, 1, 0, 25, 0, 0b0010_1010, 0x12, 0x34];
+    bytes.extend([7; 17]);
+    bytes.extend([0; 3]);
+    let chunk = Chunk::Dtls(Dtls {
+        restart: true,
+        epoch: 2,
+        number: 0x1234,
+        record: &record,
+    });
+    both_ways(&bytes, chunk);
+    // "MUST be ignored by the receiver": reserved flags and both paddings.
+    for (place, value) in [(1, 0xff), (4, 0xff), (25, 0xff), (27, 0xff)] {
+        let mut other = bytes.clone();
+        other[place] = value;
+        with_chunks(&other, |mut chunks| assert_eq!(chunks.next(), Some(Ok(chunk))));
+    }
+    // A connection identifier, 8 bits of sequence number, a length, and three other kinds of records.
+    for form in [
+        0b0011_1010,
+        0b0010_0010,
+        0b0010_1110,
+        0b0000_1010,
+        0b0110_1010,
+        0b1010_1010,
+    ] {
+        let mut other = bytes.clone();
+        other[5] = form;
+        malformed(&other);
+    }
+    // Too short for the encryption of the sequence number.
+    for len in 4..24_u8 {
+        let mut short = bytes[..usize::from(len)].to_vec();
+        short[3] = len;
+        short.resize(short.len().next_multiple_of(4), 0);
+        malformed(&short);
+    }
+}
+
 // §3.2: the two highest bits of the type select the action for an unknown chunk.
 #[test]
 fn unknown_chunks() {
     for (chunk_type, action) in [
         (0x3f, UnknownAction::Stop),
-        (0x41, UnknownAction::StopAndReport),
+        (0x42, UnknownAction::StopAndReport),
         (0x83, UnknownAction::Skip),
         (0xc8, UnknownAction::SkipAndReport),
     ] {

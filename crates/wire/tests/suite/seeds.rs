@@ -27,6 +27,6 @@ fn seeds_are_well_formed_and_cover_every_chunk() {
             types.insert(chunk.chunk_type());
         }
     }
-    assert_eq!(types.iter().filter(|chunk_type| chunk_type.is_known()).count(), 22);
+    assert_eq!(types.iter().filter(|chunk_type| chunk_type.is_known()).count(), 23);
     assert!(types.iter().any(|chunk_type| !chunk_type.is_known()));
 }

@@ -140,7 +140,7 @@ impl Association {
     fn answer_asconf(&mut self, ctx: &mut Context<'_>, meta: PacketMeta, serial: u32, answer: Box<[u8]>) {
         if let Some(to) = self.sending.path_for(&meta) {
             self.answer(to, Outgoing::AsconfAck { serial, answer });
-        } else {
+        } else if let Some(guard) = self.guard(true) {
             ctx.replies.push(Reply {
                 local: meta.local,
                 remote: meta.remote,
@@ -148,7 +148,7 @@ impl Association {
                 destination_port: self.ends.peer_port,
                 verification_tag: self.ends.peer_tag,
                 chunk: ReplyChunk::AsconfAck { serial, answer },
-                signer: self.agreed.auth.as_ref().map(|auth| auth.signer.clone()),
+                guard,
             });
         }
     }

@@ -100,6 +100,11 @@ impl Association {
         if state.announced.len() + adds >= MAX_ADDRESSES {
             return Err(AddressError::TooMany);
         }
+        if state.announced.iter().any(|known| known.ip() == addr.ip()) {
+            // With and without UDP, it is one address: the peer has it.
+            self.settle_addition(ctx, addr, None);
+            return Ok(());
+        }
         let progress = self.sending.add_candidate_path(ctx, addr);
         self.apply(ctx, progress);
         self.ask_peer(ctx, addition);
@@ -130,7 +135,9 @@ impl Association {
         }
         self.ends.local_addrs = self.ends.local_addrs.iter().copied().filter(|a| *a != addr).collect();
         self.leave_local_address(ctx, addr);
-        if self.withdraw(addr) {
+        if self.forget_other_kind(addr) {
+            self.user.events.push_back(Event::LocalAddressRemoved { addr });
+        } else if self.withdraw(addr) {
             self.user.events.push_back(Event::LocalAddressRemoved { addr });
             self.send_asconf(ctx);
         } else if self.is_translated(addr) {
@@ -139,6 +146,19 @@ impl Association {
             self.ask_peer(ctx, Request::Remove(addr));
         }
         Ok(())
+    }
+
+    /// With and without UDP, it is one address: if the other one stays, this one is forgotten without asking the peer.
+    fn forget_other_kind(&mut self, addr: TransportAddr) -> bool {
+        let Some(state) = &mut self.agreed.asconf else {
+            return false;
+        };
+        let is_other = |known: &TransportAddr| *known != addr && known.ip() == addr.ip();
+        let has_both = state.announced.contains(&addr) && state.announced.iter().any(is_other);
+        if has_both {
+            state.announced.retain(|known| *known != addr);
+        }
+        has_both
     }
 
     /// Withdraws the addition of an address before the peer has been asked. Returns false if the request has been sent. The caller

@@ -11,6 +11,7 @@ use whimbrel_control::Span;
 
 use super::super::Association;
 use super::request::Request;
+use crate::address::is_one_ip;
 use crate::context::Context;
 use crate::event::Event;
 use crate::send::path::Path;
@@ -51,6 +52,7 @@ impl Association {
 
     /// Returns the addresses that the INIT lists: the local ones that are not translated; none if there is only one local
     /// address (RFC 9260 §5.1.2 A).
+    // [6951:3.2-1, 3.2-3, 5.7-1]
     pub(in super::super) fn listed_addresses(&self) -> Vec<TransportAddr> {
         let local = &self.ends.local_addrs;
         let listed: Vec<_> = local
@@ -58,7 +60,7 @@ impl Association {
             .copied()
             .filter(|addr| !self.is_translated(*addr))
             .collect();
-        if local.len() == 1 { Vec::new() } else { listed }
+        if is_one_ip(local) { Vec::new() } else { listed }
     }
 
     /// Removes the translated addresses from the local addresses and from the paths, except the one that the handshake used.
@@ -99,6 +101,7 @@ impl Association {
     }
 
     /// Returns the request that adds this local address.
+    // [6951:3.2-2, 5.7-2]
     pub(super) fn addition(&self, addr: TransportAddr) -> Request {
         if self.is_translated(addr) {
             Request::AddSource(addr)

@@ -32,6 +32,7 @@ pub(super) enum Unreadable {
 
 impl Association {
     /// Called when the handshake has determined whether streams may change.
+    // [6525:5.1.1-2, 5.1.1-3]
     pub(super) fn agree_on_stream_changes(&mut self, extensions: Extensions, local_tsn: u32, peer_tsn: u32) {
         let agreed = extensions.has(Extensions::STREAM_CHANGES);
         self.agreed.reconfig = agreed.then(|| Box::new(Reconfig::new(local_tsn, peer_tsn)));
@@ -48,6 +49,7 @@ impl Association {
     }
 
     /// Requests a change of streams.
+    // [6525:5.1.1-4, 5.1.2-1, 5.2.7-9]
     pub(crate) fn change_streams(
         &mut self,
         ctx: &mut Context<'_>,
@@ -129,6 +131,7 @@ impl Association {
     ///
     /// # Errors
     /// Returns an error if the parameters cannot be read, or do not belong together.
+    // [6525:5.2.1-1, 5.2.2-11, 5.2.3-2]
     pub(super) fn on_reconfig(
         &mut self,
         now: Time,
@@ -152,6 +155,7 @@ impl Association {
         Ok(self.answer_requests(now, answers))
     }
 
+    // [6525:5.1.5-1, 5.2.7-5, 5.2.7-8]
     fn on_response(&mut self, now: Time, number: u32, result: u32) {
         let again = now + self.config.rto_max;
         let Some(reconfig) = &mut self.agreed.reconfig else {

@@ -22,6 +22,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
+    // [6525:5.1.7-1, 5.1.7-2, 5.1.7-4, 5.1.7-7]
     fn add(&mut self, response: u32, result: u32) {
         self.count += 1;
         Parameter::ReconfigResponse {
@@ -45,6 +46,7 @@ enum Answer {
 
 impl Association {
     /// Processes a request, and adds the response.
+    // [6525:5.2.1-5, 5.2.5-1]
     pub(super) fn on_request(&mut self, now: Time, parameter: &Parameter<'_>, answers: &mut Answers) {
         let (Parameter::OutgoingReset { request: number, .. }
         | Parameter::IncomingReset { request: number, .. }
@@ -106,6 +108,7 @@ impl Association {
     }
 
     /// The peer resets its outbound streams (RFC 6525 §5.2.2).
+    // [6525:5.2.2-1, 5.2.2-2, 5.2.2-5, 5.2.2-6]
     fn reset_inbound(
         &mut self,
         now: Time,
@@ -155,6 +158,7 @@ impl Association {
     }
 
     /// Performs the reset that waits, if it can be done now, and responds (RFC 6525 §5.2.2 E5).
+    // [6525:5.2.2-10]
     pub(super) fn perform_reset(&mut self, now: Time) {
         let Some(number) = self.perform_waiting(now) else {
             return;
@@ -176,6 +180,7 @@ impl Association {
     }
 
     /// The peer asks this end to reset its outbound streams (RFC 6525 §5.2.3).
+    // [6525:5.1.2-6, 5.2.3-1, 5.2.3-3, 5.2.3-5]
     fn reset_outbound(&mut self, number: u32, streams: NumberList<'_>) -> Answer {
         let streams = StreamList::requested(streams);
         let Some(reconfig) = &mut self.agreed.reconfig else {
@@ -205,6 +210,7 @@ impl Association {
     }
 
     /// The peer adds outbound streams (RFC 6525 §5.2.5). Returns the result.
+    // [6525:5.2.5-2, 5.2.5-3]
     fn add_inbound(&mut self, now: Time, count: u16) -> u32 {
         let again = now + self.config.rto_max;
         let streams = self.ends.inbound_streams.saturating_add(count);
@@ -227,6 +233,7 @@ impl Association {
     }
 
     /// The peer asks this end to add outbound streams (RFC 6525 §5.2.6).
+    // [6525:5.2.6-1, 5.2.6-2]
     fn add_outbound(&mut self, number: u32, count: u16) -> Answer {
         let Some(reconfig) = &mut self.agreed.reconfig else {
             return Answer::Now(reconfig_result::DENIED);
@@ -254,6 +261,7 @@ impl Association {
 
     /// Returns the responses to the requests of a chunk, together with the request that has become outstanding if they may be in one chunk (RFC
     /// 6525 §3.1, §5.2.1). Otherwise the request is sent by itself.
+    // [6525:5.2.1-2, 5.2.1-3]
     pub(super) fn answer_requests(&mut self, now: Time, answers: Answers) -> Option<Outgoing> {
         let reconfig = self.agreed.reconfig.as_ref()?;
         let waits_to_be_sent = reconfig.waits_to_be_sent();

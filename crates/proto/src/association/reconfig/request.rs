@@ -37,6 +37,7 @@ impl Association {
     }
 
     /// Sends the outstanding request, on another path if it has timed out and there is one.
+    // [6525:5.1.2-12, 5.1.3-8]
     pub(in super::super) fn send_request(&mut self, now: Time, timed_out: bool) {
         let path = self.request_path(now, timed_out);
         let answer = Box::default();
@@ -51,6 +52,7 @@ impl Association {
     }
 
     /// Returns the path for the outstanding request, and restarts its timer. RFC 6525 §5.1.1: with the RTO.
+    // [6525:5.1.1-9]
     pub(super) fn request_path(&mut self, now: Time, timed_out: bool) -> PathId {
         let sending = self.sending.sending_path();
         let Some(reconfig) = &mut self.agreed.reconfig else {

@@ -165,6 +165,7 @@ impl Reconfig {
     }
 
     /// Adds a change that is requested once no other one is outstanding.
+    // [6525:5.1.1-6]
     pub(super) fn add(&mut self, change: StreamChange, answers: Option<u32>) {
         self.waiting.push_back(Wish {
             change,
@@ -204,6 +205,7 @@ impl Reconfig {
     }
 
     /// Returns the change that is requested next, unless a request is outstanding.
+    // [6525:5.1.1-5]
     #[inline]
     pub(super) fn next_wish(&self) -> Option<&StreamChange> {
         match &self.pending {
@@ -241,6 +243,7 @@ impl Reconfig {
     }
 
     /// Makes the next change the outstanding request.
+    // [6525:5.1.2-2, 5.1.2-4, 5.1.2-7, 5.1.3-1, 5.1.3-3]
     pub(super) fn begin(&mut self, last_tsn: Tsn, path: PathId) {
         if self.pending.is_none()
             && let Some(wish) = self.waiting.pop_front()
@@ -268,6 +271,7 @@ impl Reconfig {
     }
 
     /// The outstanding request is sent on this path. It is sent again at `again`.
+    // [6525:5.1.1-7, 5.1.1-8]
     pub(super) fn on_sent(&mut self, path: PathId, again: Time) {
         if let Some(pending) = &mut self.pending {
             pending.path = path;
@@ -301,6 +305,7 @@ impl Reconfig {
     }
 
     /// Appends the outstanding request to a list of parameters.
+    // [6525:5.1.2-3, 5.1.2-8, 5.1.2-9, 5.1.3-2, 5.1.3-4, 5.1.3-5]
     pub(in super::super) fn write_request(&self, list: &mut Vec<u8>) {
         let Some(pending) = &self.pending else { return };
         let request = pending.number;
@@ -337,6 +342,7 @@ impl Reconfig {
     }
 
     /// A response has arrived (RFC 6525 §5.2.7). The peer is asked at `again` for what it has agreed to, if nothing comes of it.
+    // [6525:5.2.7-1, 5.2.7-2]
     pub(super) fn on_response(&mut self, number: u32, result: u32, again: Time) -> Settled {
         let Some(pending) = self.pending.take_if(|pending| pending.number == number) else {
             return Settled::Nothing;
@@ -400,6 +406,7 @@ impl Reconfig {
     }
 
     /// Returns whether a request of the peer is the next one. If it is, the one after it is next.
+    // [6525:5.2.1-4]
     pub(super) fn take_turn(&mut self, number: u32) -> Turn {
         if number == self.peer_next {
             self.peer_next = number.wrapping_add(1);

@@ -67,7 +67,7 @@ fn forward(receiver: &mut Receiver, tsn: u32, skipped: &[(u16, bool, u32)]) {
         new_cumulative_tsn: Tsn(tsn),
         skipped: SkippedStreams::interleaved(&list),
     };
-    assert!(receiver.on_forward_tsn(&chunk));
+    receiver.on_forward_tsn(&chunk);
     receiver.on_packet_end(NOW, 3);
 }
 
@@ -78,6 +78,7 @@ fn parts(receiver: &mut Receiver) -> Vec<(u16, bool, u16, usize, bool)> {
         .collect()
 }
 
+// [8260:2.2.3-1, 2.2.3-2]
 #[test]
 fn rfc_8260_2_2_3_messages_are_assembled_by_their_numbers_whatever_the_tsns() {
     let chunks = [
@@ -118,8 +119,21 @@ fn rfc_8260_2_2_3_messages_are_assembled_by_their_numbers_whatever_the_tsns() {
     let joined = [part(4, 0, 1, 0), part(5, 0, 1, 2), part(6, 0, 1, 1), last(7, 0, 1, 3)];
     on_all(&mut swapped, &joined);
     assert_eq!(recv(&mut swapped).map(|message| message.len), Some(4000));
+    // An ordered and an unordered message have the same identifier.
+    let both = [
+        part(8, 0, 2, 0),
+        unordered(part(9, 0, 2, 0)),
+        unordered(last(10, 0, 2, 1)),
+        last(11, 0, 2, 1),
+    ];
+    on_all(&mut swapped, &both);
+    assert_eq!(
+        parts(&mut swapped),
+        [(0, true, 0, 2000, true), (0, false, 2, 2000, true)]
+    );
 }
 
+// [8260:2.2.3-3]
 #[test]
 fn rfc_8260_2_2_3_data_and_i_data_are_not_mixed() {
     let mut receiver_of_data = receiver(&config());
@@ -132,6 +146,20 @@ fn rfc_8260_2_2_3_data_and_i_data_are_not_mixed() {
         of_i_data.on_data(&whole(1)),
         DataOutcome::ProtocolViolation(_)
     ));
+}
+
+// [8260:2.1-3]
+#[test]
+fn rfc_8260_2_1_i_data_with_the_i_bit_is_acknowledged_at_once() {
+    for immediate in [false, true] {
+        let mut receiver = receiver(&interleaved());
+        let data = last(1, 0, 0, 0);
+        assert_eq!(
+            packet(&mut receiver, NOW, &[Data { immediate, ..data }]),
+            [DataOutcome::New]
+        );
+        assert_eq!(receiver.sack_due(NOW), immediate);
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use whimbrel_control::{Span, Time};
 
 use super::Path;
+use super::pacing::Spacing;
 use crate::config::NEVER;
 
 impl Path {
@@ -103,16 +104,23 @@ impl Path {
         let srtt = self.rtt.srtt();
         let is_long = |srtt: &Span| even && *srtt >= granularity * 4;
         let even_rate = || srtt.filter(is_long).map(|srtt| self.control.even_rate(srtt));
-        let rate = self.control.pacing_rate(srtt).or_else(even_rate);
+        let own = self.control.pacing_rate(srtt);
+        let burst = if own.is_some() { 0 } else { self.control.even_burst() };
         // A rate of zero would delay the next packet without end.
-        let Some(rate) = rate.filter(|rate| rate.as_bps() > 0) else {
+        let Some(rate) = own.or_else(even_rate).filter(|rate| rate.as_bps() > 0) else {
             if let Some(restraint) = &mut self.restraint {
                 restraint.bursts = false;
             }
             return;
         };
         let restraint = self.restraint.get_or_insert_default();
-        restraint.on_sent(now, bytes, rate, granularity, flight >= self.control.cwnd());
+        restraint.on_sent(
+            now,
+            bytes,
+            Spacing { rate, burst },
+            granularity,
+            flight >= self.control.cwnd(),
+        );
         if restraint.bursts && self.burst_left == 0 {
             // Max.Burst ended a burst that the pacer allows. The burst continues with the next one.
             self.release = self.release.min(now + granularity);

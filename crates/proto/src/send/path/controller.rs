@@ -7,17 +7,19 @@ use whimbrel_control::{BuildContext, Controller, GroundTruth, WindowRules};
 use whimbrel_wire::COMMON_HEADER_LEN;
 
 use crate::TransportAddr;
+use crate::address::is_encapsulated;
 use crate::config::{Preset, Resolved};
 
 const UDP_HEADER: usize = 8;
 
 /// Returns the largest SCTP packet to this address in bytes.
+// [6951:5.6-1, 5.6-2]
 pub(super) fn max_packet(mtu: u16, remote: TransportAddr) -> usize {
     let ip = match remote.ip() {
         IpAddr::V4(_) => 20,
         IpAddr::V6(_) => 40,
     };
-    let udp = if remote.port() == 0 { 0 } else { UDP_HEADER };
+    let udp = if is_encapsulated(remote) { UDP_HEADER } else { 0 };
     // Chunks are padded to a multiple of four bytes, so a packet is too.
     (usize::from(mtu) - ip - udp) / 4 * 4
 }

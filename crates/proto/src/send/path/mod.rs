@@ -6,6 +6,7 @@ mod black_hole;
 mod controller;
 mod epochs;
 mod heartbeat;
+mod mtu;
 mod mtu_search;
 mod pacing;
 mod paths;
@@ -22,7 +23,6 @@ use std::sync::Arc;
 use whimbrel_control::discriminator::Discriminator;
 use whimbrel_control::estimator::RttEstimator;
 use whimbrel_control::{Controller, GroundTruth, Span, Time};
-use whimbrel_wire::CHUNK_HEADER_LEN;
 
 pub(crate) use heartbeat::{HEARTBEAT_INFO_LEN, HeartbeatContent, HeartbeatState, next_heartbeat, period};
 
@@ -36,8 +36,8 @@ pub use status::{PathInfo, PathState};
 
 pub(crate) use black_hole::BASE_MTU;
 use black_hole::BlackHole;
+use controller::controller;
 pub(crate) use controller::pmdcs;
-use controller::{controller, max_packet, rules};
 pub(in crate::send) use mtu_search::Found;
 use mtu_search::MtuSearch;
 use pacing::Restraint;
@@ -49,20 +49,12 @@ use unanswered::Unanswered;
 use crate::config::{NEVER, Resolved};
 use crate::{PathId, TransportAddr};
 
-/// Shortest path MTU in bytes by IPv4: hosts need not take longer packets (RFC 1122 §3.3.2). By IPv6 it is [`BASE_MTU`] (RFC 8201 §4).
-const LEAST_MTU: u16 = 576;
-
 /// Returns the path MTU in bytes before anything is known of the path. With a search, it is the base (RFC 8899 §5.2).
 fn first_mtu(config: &Resolved) -> u16 {
     match config.max_mtu {
-        Some(most) => BASE_MTU.min(most).min(config.mtu),
+        Some(_) => BASE_MTU.min(config.mtu),
         None => config.mtu,
     }
-}
-
-/// Returns the shortest path MTU in bytes to this address.
-fn least_mtu(remote: TransportAddr) -> u16 {
-    if remote.is_ipv4() { LEAST_MTU } else { BASE_MTU }
 }
 
 /// No node has this number.
@@ -133,7 +125,7 @@ pub(crate) struct Path {
     mtu: u16,
     /// Present while no data has been acknowledged since a timeout, if the detection is on and the data was too long for [`BASE_MTU`].
     pub(in crate::send) black_hole: Option<BlackHole>,
-    /// Present if the path MTU is searched for.
+    /// Present once the path MTU has been searched for.
     mtu_search: Option<Box<MtuSearch>>,
 }
 
@@ -196,9 +188,7 @@ impl Path {
             reductions: None,
             mtu: first_mtu(config),
             black_hole: None,
-            mtu_search: config
-                .max_mtu
-                .map(|most| Box::new(MtuSearch::new(config.mtu, most, least_mtu(remote)))),
+            mtu_search: None,
         }
     }
 
@@ -231,9 +221,7 @@ impl Path {
         self.one_packet_only = false;
         self.recovery = None;
         self.heartbeat = HeartbeatState::default();
-        if let Some(search) = &mut self.mtu_search {
-            search.suspend();
-        }
+        self.mtu_search = None;
     }
 
     /// The association has ended.
@@ -298,142 +286,17 @@ impl Path {
         self.reductions.as_ref().is_some_and(|reductions| reductions.marked())
     }
 
-    /// Returns the largest SCTP packet on this path in bytes, without IP and UDP headers.
-    // [9260:7.3-2, 6.10-1, 6.10-2]
-    pub(crate) fn max_packet(&self) -> usize {
-        max_packet(self.mtu, self.remote)
-    }
-
-    pub(crate) fn mtu(&self) -> u16 {
-        self.mtu
-    }
-
-    /// Changes the path MTU, and with it the unit of the congestion control.
-    pub(in crate::send) fn set_mtu(&mut self, config: &Resolved, mtu: u16) {
-        self.mtu = mtu;
-        self.control.set_rules(rules(config, mtu, self.remote));
-    }
-
-    /// Packets of more than this number of bytes do not pass, but not less than the protocol allows. Returns whether the path MTU is lower now.
-    pub(in crate::send) fn limit_mtu(&mut self, config: &Resolved, now: Time, mtu: u16) -> bool {
-        let mtu = mtu.max(least_mtu(self.remote));
-        let is_lower = mtu < self.mtu;
-        if is_lower {
-            // RFC 8899 §4.6.2: to the base, if a search finds out what really passes.
-            let safe = if self.mtu_search.is_some() {
-                mtu.min(BASE_MTU)
-            } else {
-                mtu
-            };
-            self.set_mtu(config, safe);
-        }
-        if let Some(search) = &mut self.mtu_search {
-            search.on_report(now, mtu, self.mtu);
-        }
-        is_lower
-    }
-
-    /// The host has not sent the probe of the path MTU: its interface carries packets of `mtu` bytes.
-    pub(in crate::send) fn on_probe_refused(&mut self, now: Time, mtu: u16) {
-        let own = self.mtu;
-        if let Some(search) = &mut self.mtu_search {
-            search.on_refused(now, mtu, own);
-        }
-    }
-
-    /// Returns the length of the padding that makes IP fragment an SCTP packet of this length, which is longer than the path MTU. By IPv6, only the
-    /// sender fragments, and Linux only what is longer than the interface allows.
-    pub(in crate::send) fn padding_to_fragment(&self, len: usize) -> Option<usize> {
-        let device = self.mtu_search.as_ref()?.device()?;
-        let least = max_packet(device, self.remote) + CHUNK_HEADER_LEN;
-        (self.remote.is_ipv6() && len > self.max_packet() && len < least).then(|| least - len - CHUNK_HEADER_LEN)
-    }
-
-    /// Long packets do not arrive any more (RFC 8899 §4.3).
-    pub(in crate::send) fn on_black_hole(&mut self, config: &Resolved, now: Time) {
-        let lost = self.mtu;
-        let _ = self.black_hole.take();
-        let mtu = self.fallback_mtu();
-        self.set_mtu(config, mtu);
-        if let Some(search) = &mut self.mtu_search {
-            search.on_black_hole(now, lost, mtu);
-        }
-    }
-
-    /// Returns the path MTU in bytes after long packets have been lost. A search finds out what passes beyond the least one.
-    pub(in crate::send) fn fallback_mtu(&self) -> u16 {
-        match &self.mtu_search {
-            Some(_) if self.mtu <= BASE_MTU => least_mtu(self.remote),
-            _ => BASE_MTU,
-        }
-    }
-
-    /// Returns whether chunks have to fit into packets on this path: not if its MTU is not known, because it has never responded or does not
-    /// any more. A chunk that is sent there all the same is fragmented.
-    pub(in crate::send) fn limits_chunks(&self) -> bool {
-        let is_up = matches!(self.state, PathState::Active | PathState::PotentiallyFailed);
-        !self.removed && (is_up || self.mtu_search.is_none())
-    }
-
-    /// The path responds, or not any more: its MTU is searched for, or not.
-    pub(in crate::send) fn search_mtu(&mut self, now: Time) {
-        let (is_active, mtu) = (self.in_use() && self.state == PathState::Active, self.mtu);
-        match &mut self.mtu_search {
-            Some(search) if is_active => search.begin(now, mtu),
-            Some(search) => search.suspend(),
-            None => {}
-        }
-    }
-
-    /// Returns the size of the packet with which the path MTU is probed now.
-    #[inline]
-    pub(in crate::send) fn mtu_probe(&self, now: Time) -> Option<u16> {
-        self.mtu_search.as_ref()?.due(now)
-    }
-
-    /// Returns the length of the SCTP packet that probes an MTU of this size.
-    pub(in crate::send) fn probe_packet(&self, size: u16) -> usize {
-        max_packet(size, self.remote)
-    }
-
-    /// A probe of the path MTU is sent. Returns the nonce of its HEARTBEAT; `random`: a new one.
-    pub(in crate::send) fn send_mtu_probe(&mut self, now: Time, random: u64) -> u64 {
-        let rto = self.rtt.rto();
-        let Some(search) = &mut self.mtu_search else {
-            return random;
-        };
-        let nonce = search.nonce(random);
-        search.on_sent(now, rto);
-        nonce
-    }
-
-    /// A short packet has arrived on the path.
-    pub(in crate::send) fn on_life(&mut self, now: Time) {
-        let mtu = self.mtu;
-        if let Some(search) = &mut self.mtu_search {
-            search.on_life(now, mtu);
-        }
-    }
-
-    /// Handles a HEARTBEAT ACK with this nonce. `None`: it does not answer the probe of the path MTU.
-    pub(in crate::send) fn on_mtu_probe_answer(&mut self, now: Time, nonce: u64) -> Option<Found> {
-        let mtu = self.mtu;
-        let search = self.mtu_search.as_mut().filter(|search| search.is_answer(nonce))?;
-        Some(search.on_answer(now, mtu))
-    }
-
-    /// Handles the timer of the search. `last_data`: when data was last sent on any path, as its chunks fit into packets on all of them.
-    pub(in crate::send) fn on_mtu_timer(&mut self, now: Time, last_data: Time) -> Found {
-        let mtu = self.mtu;
-        match &mut self.mtu_search {
-            Some(search) => search.on_timer(now, mtu, last_data),
-            None => Found::Nothing,
-        }
-    }
-
     /// The peer has another UDP port. What timed out was sent to the old one, and so was what is in flight: it is retransmitted now.
-    pub(crate) fn move_to_port(&mut self, now: Time, remote: TransportAddr) {
-        self.remote = remote;
+    pub(crate) fn move_to_port(
+        &mut self,
+        config: &Resolved,
+        now: Time,
+        (local, remote): (TransportAddr, TransportAddr),
+    ) {
+        (self.local, self.remote) = (local, remote);
+        // Packets without UDP have room for its header.
+        // [6951:5.6-1, 5.6-2]
+        self.set_mtu(config, self.mtu);
         self.unanswered = Unanswered::default();
         self.rtt.end_back_off();
         self.expire_t3(now);

@@ -69,8 +69,12 @@ pub(crate) struct MtuSearch {
     next_report: Time,
     /// The path responds: sizes may be tried.
     is_running: bool,
-    /// A short packet has arrived since packets of the base were lost, or none have been.
+    /// A short packet has arrived since packets of another size were lost.
     has_life: bool,
+    /// Acknowledged data has shown that packets of this size arrive, since the path MTU was last probed itself; 0: none has.
+    shown: u16,
+    /// When the last search was complete.
+    completed: Option<Time>,
 }
 
 impl MtuSearch {
@@ -93,10 +97,13 @@ impl MtuSearch {
             next_report: Time::ZERO,
             is_running: false,
             has_life: false,
+            shown: 0,
+            completed: None,
         }
     }
 
     /// Returns when a timer expires.
+    // [8899:5.1.1-3, 6.2.1.3-1, 6.2.3.3-1]
     pub(super) fn timer(&self) -> Time {
         match self.probe {
             // One that waits after a report; any other one is sent at once.
@@ -113,11 +120,24 @@ impl MtuSearch {
         }
     }
 
-    /// The path responds: searches from its present MTU upward (§5.2).
-    pub(super) fn begin(&mut self, now: Time, mtu: u16) {
+    /// The path responds. If a search of less than ten minutes ago was complete, its result holds.
+    pub(super) fn resume(&mut self, now: Time, mtu: u16) {
+        if self.is_running {
+            return;
+        }
+        self.is_running = true;
+        if self.completed.is_some_and(|at| at + RAISE > now) {
+            self.complete(mtu);
+        } else {
+            self.begin(now, mtu);
+        }
+    }
+
+    /// Searches from the present path MTU upward (§5.2).
+    fn begin(&mut self, now: Time, mtu: u16) {
         self.limit = self.most;
         self.hint = Some(self.most);
-        (self.has_lost, self.has_life, self.is_running) = (false, false, true);
+        self.has_lost = false;
         self.proceed(now, mtu);
     }
 
@@ -139,6 +159,7 @@ impl MtuSearch {
 
     /// The probe that is due has been sent, in a packet of its size. PROBE_TIMER doubles, as the round-trip time of a path without data is not
     /// known.
+    // [8899:3-12, 5.1.1-1]
     pub(super) fn on_sent(&mut self, now: Time, rto: Span) {
         if let Probe::Due(size) = self.probe {
             self.probe = Probe::Sent(size);
@@ -148,6 +169,7 @@ impl MtuSearch {
     }
 
     /// Returns whether a HEARTBEAT ACK with this nonce answers a probe.
+    // [8899:3-23, 3-24, 4.1-2]
     pub(super) fn is_answer(&self, nonce: u64) -> bool {
         let is_out = matches!(self.probe, Probe::Sent(_)) || self.lost > 0;
         is_out && self.nonce == nonce
@@ -179,6 +201,7 @@ impl MtuSearch {
 
     /// A timer has expired, if it is due. `mtu`: the present path MTU. After a RAISE without data, which was
     /// sent last at `last_data`, longer packets would be of no use.
+    // [8899:3-7, 3-25]
     pub(super) fn on_timer(&mut self, now: Time, mtu: u16, last_data: Time) -> Found {
         if self.report_after <= now {
             // It may be long until a probe can be sent: it needs no timer for that.
@@ -205,26 +228,36 @@ impl MtuSearch {
         Found::Nothing
     }
 
+    /// Returns whether it is being probed if packets of the present path MTU arrive.
+    #[inline]
+    pub(super) fn doubts(&self, mtu: u16) -> bool {
+        matches!(self.probe, Probe::Due(size) | Probe::Sent(size) if size <= mtu)
+    }
+
+    /// Data in packets of this size has been acknowledged. Data is no probe, but what arrives is known to arrive: a peer may discard packets
+    /// with PAD, as pion and sctp-proto do, so that no probe is ever answered.
+    pub(super) fn on_data(&mut self, size: u16) {
+        self.shown = self.shown.max(size);
+    }
+
     /// All probes of a size were lost.
     fn on_lost(&mut self, now: Time, size: u16, mtu: u16) -> Found {
         self.has_lost = true;
-        if size <= mtu && !self.has_life {
-            // Perhaps nothing arrives. The next sign of life goes on.
-            (self.probe, self.lost) = (Probe::None, 0);
+        let (has_life, least) = (self.has_life || self.shown > 0, self.least.max(self.shown.min(mtu)));
+        if size <= mtu && !has_life {
+            // Perhaps nothing arrives. The next sign of life goes on, or else a later search.
+            (self.probe, self.lost, self.timer) = (Probe::None, 0, now + RAISE);
             return Found::Doubt;
         }
         if size <= mtu {
             // ERROR: not even the base arrives (§5.2). With IPv6 each path has to carry it.
-            self.limit = (size - 1).max(self.least);
+            self.limit = (size - 1).max(least);
             self.hint = None;
             self.is_confirmed = true;
-            self.proceed(now, self.least);
-            return if self.least < mtu {
-                Found::Mtu(self.least)
-            } else {
-                Found::Nothing
-            };
+            self.proceed(now, least);
+            return if least < mtu { Found::Mtu(least) } else { Found::Nothing };
         }
+        self.has_life = false;
         self.limit = size - 1;
         self.hint = self.hint.filter(|&hint| hint < size);
         self.proceed(now, mtu);
@@ -232,6 +265,7 @@ impl MtuSearch {
     }
 
     /// The host has not sent the probe: its interface carries packets of `mtu` bytes.
+    // [8899:3-8]
     pub(super) fn on_refused(&mut self, now: Time, device: u16, mtu: u16) {
         self.device = device;
         self.next_report = Time::ZERO;
@@ -245,6 +279,7 @@ impl MtuSearch {
 
     /// A router has reported that packets of more than `reported` bytes do not pass (§4.6.2). `mtu`: the present path MTU, which has been lowered
     /// to [`BASE_MTU`](super::BASE_MTU) if the report is smaller.
+    // [8899:3-11]
     pub(super) fn on_report(&mut self, now: Time, reported: u16, mtu: u16) {
         let tried = match self.probe {
             Probe::Due(size) | Probe::Sent(size) => size,
@@ -287,11 +322,22 @@ impl MtuSearch {
             Some(size) => Probe::Due(size),
             None => Probe::None,
         };
-        if self.probe == Probe::None && mtu < self.most {
-            self.timer = now + RAISE;
+        if self.doubts(mtu) {
+            self.shown = 0;
+        }
+        self.completed = Some(now).filter(|_| self.probe == Probe::None);
+        if self.completed.is_some() {
+            self.complete(mtu);
         }
     }
 
+    /// There is nothing to probe, or not for now.
+    fn complete(&mut self, mtu: u16) {
+        let raise = self.completed.map(|at| at + RAISE);
+        self.timer = raise.filter(|_| mtu < self.most).unwrap_or(NEVER);
+    }
+
+    // [8899:5.2-1, 5.3.2-1]
     fn next_size(&self, mtu: u16) -> Option<u16> {
         let is_larger = |&size: &u16| size > mtu && size <= self.limit;
         if self.has_lost && !self.is_confirmed {
@@ -325,7 +371,7 @@ mod tests {
     impl Model {
         fn new(most: u16, passes: u16) -> Self {
             let mut search = MtuSearch::new(1500, most, 576);
-            search.begin(Time::ZERO, BASE_MTU);
+            search.resume(Time::ZERO, BASE_MTU);
             Model {
                 search,
                 now: Time::ZERO,
@@ -374,6 +420,28 @@ mod tests {
     }
 
     #[test]
+    fn acknowledged_data_keeps_the_path_mtu_of_a_peer_that_answers_no_probe() {
+        for (shown, kept) in [
+            (BASE_MTU, BASE_MTU),
+            (1500, BASE_MTU),
+            (1000, 1000),
+            (300, 576),
+            (0, 576),
+        ] {
+            let mut path = Model::new(9000, 0);
+            let before = path.search.shown;
+            while path.step() {
+                if path.search.doubts(path.mtu) && path.search.lost > 0 {
+                    path.search.on_data(shown);
+                }
+                assert!(path.sent.len() < 60, "{:?}", path.sent);
+            }
+            assert_eq!((before, path.mtu), (0, kept), "data of {shown} bytes: {:?}", path.sent);
+            assert_eq!(path.search.probe, Probe::None, "the search ends");
+        }
+    }
+
+    #[test]
     fn the_usual_and_the_largest_size_are_found_by_a_probe_each() {
         let mut path = Model::new(1500, 1500);
         assert_eq!(path.run(), [1500]);
@@ -392,8 +460,8 @@ mod tests {
             let best = SIZES.into_iter().chain([65535]).filter(|&size| size <= passes).max();
             assert_eq!(Some(path.mtu), best, "{passes}");
             let lost = path.sent.iter().filter(|&&size| size > passes).count();
-            assert!(lost <= 21, "{passes}: {:?}", path.sent);
-            assert!(path.now < Time::ZERO + Span::from_secs(50));
+            assert!(lost <= 15, "{passes}: {:?}", path.sent);
+            assert!(path.now < Time::ZERO + Span::from_secs(36));
             // §5.1.1
             assert_eq!(path.search.timer() == NEVER, passes == 65535);
         }
@@ -421,6 +489,7 @@ mod tests {
         assert_eq!(path.mtu, 1500);
     }
 
+    // [8899:3-7]
     #[test]
     fn single_losses_do_not_end_the_search() {
         let mut path = Model::new(1500, 1400);
@@ -432,6 +501,7 @@ mod tests {
     }
 
     // §4.6.2
+    // [8899:3-11]
     #[test]
     fn a_report_is_the_next_size_but_not_the_path_mtu() {
         let mut path = Model::new(9000, 1400);
@@ -485,6 +555,7 @@ mod tests {
         assert_eq!(path.run(), [1500]);
     }
 
+    // [8899:4.1-2, 5.1.1-1]
     #[test]
     fn a_path_that_does_not_respond_is_not_probed() {
         let mut path = Model::new(1500, 1500);
@@ -495,7 +566,7 @@ mod tests {
         path.search.suspend();
         assert_eq!((path.search.timer(), path.search.due(path.now)), (NEVER, None));
         assert!(!path.search.is_answer(1));
-        path.search.begin(path.now, path.mtu);
+        path.search.resume(path.now, path.mtu);
         assert_eq!(path.run(), [1500]);
     }
 
@@ -523,7 +594,10 @@ mod tests {
             let is_last = size == BASE_MTU && path.search.due(path.now).is_none();
             assert_eq!(found, if is_last { Found::Doubt } else { Found::Nothing });
         }
-        assert_eq!((path.search.due(path.now), path.search.timer()), (None, NEVER));
+        assert_eq!(
+            (path.search.due(path.now), path.search.timer()),
+            (None, path.now + RAISE)
+        );
         path.passes = 1500;
         path.search.on_life(path.now, path.mtu);
         path.run();

@@ -3,6 +3,14 @@
 
 use whimbrel_control::{Pacer, Rate, Span, Time};
 
+/// The rate at which packets are spaced.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Spacing {
+    pub(super) rate: Rate,
+    /// Packets that may be sent at once after a pause.
+    pub(super) burst: u32,
+}
+
 /// State of pacing and penalties. It is created when a path first needs it.
 #[derive(Debug, Default)]
 pub(crate) struct Restraint {
@@ -28,9 +36,10 @@ impl Restraint {
         self.pacer.next()
     }
 
-    /// A packet of data with `bytes` bytes was sent; `fills` cwnd with it or not.
-    pub(super) fn on_sent(&mut self, now: Time, bytes: u64, rate: Rate, granularity: Span, fills: bool) {
-        self.pacer.on_sent(now, bytes, rate, granularity);
+    /// A packet of data with `bytes` bytes was sent and is to be spaced; `fills` cwnd with it or not.
+    pub(super) fn on_sent(&mut self, now: Time, bytes: u64, spacing: Spacing, granularity: Span, fills: bool) {
+        let Spacing { rate, burst } = spacing;
+        self.pacer.on_sent(now, bytes, rate, granularity, burst);
         self.bursts = !granularity.is_zero();
         if self.bursts && fills {
             self.full_at = now;

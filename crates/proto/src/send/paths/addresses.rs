@@ -94,7 +94,7 @@ impl Sending {
             path.heartbeat.request(ctx.now);
         }
         let index = self.place_path(path)?;
-        self.paths[index].search_mtu(ctx.now);
+        self.search_mtu(ctx.now, index);
         self.trace_path(ctx, index);
         Some((index, self.take_progress()))
     }
@@ -301,25 +301,27 @@ impl Sending {
         }
     }
 
-    /// The peer has another UDP port. Returns `None` if the path has other addresses by now.
+    /// The peer has another UDP port, or is reached without UDP or with it. Returns `None` if the path has other addresses by now. `new`: local and
+    /// remote address.
     pub(crate) fn move_to_port(
         &mut self,
         ctx: &mut Context<'_>,
         index: PathId,
         old: TransportAddr,
-        new: TransportAddr,
+        new: (TransportAddr, TransportAddr),
     ) -> Option<Progress> {
         let path = &mut self.paths[index];
         if path.is_removed() || path.remote() != old {
             return None;
         }
-        path.move_to_port(ctx.now, new);
+        path.move_to_port(&self.config, ctx.now, new);
         if path.state() != PathState::Active {
             // Its HEARTBEATs went to the old port.
             path.heartbeat.pending = None;
             path.heartbeat.requested = true;
             path.heartbeat.timer = ctx.now;
         }
+        self.limit_data();
         self.progress.renamed = true;
         self.path_answered(ctx, index);
         Some(self.take_progress())
@@ -467,6 +469,7 @@ impl Sending {
         live().any(|path| path.remote().ip() == ip)
     }
 
+    // [6951:5.1-1, 5.3-2]
     pub(crate) fn path_addrs(&self, index: PathId) -> (TransportAddr, TransportAddr) {
         let path = &self.paths[index];
         (path.local(), path.remote())

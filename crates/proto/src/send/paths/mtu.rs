@@ -3,6 +3,7 @@
 use whimbrel_control::Time;
 use whimbrel_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, Chunk, HeartbeatInfo};
 
+use crate::config::Resolved;
 use crate::context::Context;
 use crate::packet::Packet;
 use crate::send::Sending;
@@ -11,9 +12,10 @@ use crate::{PathId, TransportAddr};
 
 impl Sending {
     /// Updates the maximum user data of a chunk, so that it fits into a packet on every path.
+    // [8899:3-20]
     pub(in crate::send) fn limit_data(&mut self) {
         let before = self.stamp_len() + usize::from(self.agreed.auth_len) + self.outstanding.header_len();
-        self.max_data = max_data(&self.paths, before);
+        self.max_data = max_data(&self.paths, &self.config, before);
         self.queue.limit_chunks(self.max_data);
     }
 
@@ -41,15 +43,9 @@ impl Sending {
         }
     }
 
-    /// Adds padding to a packet that IP has to fragment, where that takes it.
-    pub(crate) fn pad_to_fragment(&self, packet: &mut Packet<'_>) {
-        if let Some(len) = self.paths[packet.path].padding_to_fragment(packet.len) {
-            packet.push(&Chunk::Pad { len });
-        }
-    }
-
     /// These bytes of data have timed out on a path: looks for a router that drops long packets and does not report it. HEARTBEATs, which are
     /// short, show whether the path carries packets.
+    // [8899:3-22, 4.3-1]
     pub(in crate::send) fn watch_mtu(&mut self, now: Time, index: PathId, lost: u64) {
         let path = &mut self.paths[index];
         let fallback = path.fallback_mtu();
@@ -66,28 +62,44 @@ impl Sending {
         }
     }
 
-    /// Searches for the MTU of each path that responds (RFC 8899 §5.2).
-    pub(in crate::send) fn search_mtus(&mut self, now: Time) {
-        for path in self.paths.iter_mut() {
-            path.search_mtu(now);
+    /// Data has been put into a packet. The first one that is nearly full starts the search for the MTUs of all paths that respond (RFC 8899
+    /// §5.2): associations with little data have no use for longer packets.
+    pub(crate) fn finish_data(&mut self, now: Time, packet: &mut Packet<'_>) {
+        let most = self.paths[packet.path].max_packet();
+        if !self.searches_mtu && self.config.max_mtu.is_some() && 8 * packet.len >= 7 * most {
+            self.searches_mtu = true;
+            self.search_mtus(now);
+        }
+        if let Some(len) = self.paths[packet.path].padding_to_fragment(packet.len) {
+            packet.push(&Chunk::Pad { len });
         }
     }
 
-    /// Returns the path whose MTU is to be probed now.
-    pub(crate) fn next_mtu_probe(&self, now: Time) -> Option<PathId> {
-        self.paths
-            .ids()
-            .find(|&index| self.paths[index].mtu_probe(now).is_some())
+    /// Searches for the MTU of each path that responds, if that has begun.
+    pub(in crate::send) fn search_mtus(&mut self, now: Time) {
+        self.paths.ids().for_each(|index| self.search_mtu(now, index));
     }
 
-    /// Returns the length in bytes of the SCTP packet that probes the MTU of this path.
-    pub(crate) fn mtu_probe_len(&self, now: Time, index: PathId) -> usize {
-        let path = &self.paths[index];
-        path.probe_packet(path.mtu_probe(now).unwrap_or(path.mtu()))
+    /// The path responds, or not any more.
+    pub(in crate::send) fn search_mtu(&mut self, now: Time, index: PathId) {
+        if self.searches_mtu {
+            self.paths[index].search_mtu(&self.config, now);
+        }
+    }
+
+    /// Returns the path whose MTU is to be probed now, and the length in bytes of the SCTP packet for that.
+    // [8899:3-2, 3-17]
+    pub(crate) fn next_mtu_probe(&self, now: Time) -> Option<(PathId, usize)> {
+        if !self.searches_mtu {
+            return None;
+        }
+        let probe = |index: PathId| Some((index, self.paths[index].mtu_probe(now)?));
+        self.paths.ids().find_map(probe)
     }
 
     /// Writes a probe of the path MTU: a HEARTBEAT, and padding that fills the packet (RFC 8899 §6.2.1.2). Its loss is no sign of congestion, and no
     /// error of the path.
+    // [8899:3-5, 4.1-1, 6.2-1, 6.2-2, 6.2.2-1]
     pub(crate) fn write_mtu_probe(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) {
         let random = ctx.random.next_u64();
         let nonce = self.paths[packet.path].send_mtu_probe(ctx.now, random);
@@ -143,8 +155,8 @@ impl Sending {
 
 /// `before`: bytes of a packet between the common header and the user data.
 // [9260:7.3-3, 7.3-4, 6-9]
-fn max_data(paths: &[Path], before: usize) -> u16 {
-    let live = paths.iter().filter(|path| path.limits_chunks());
+fn max_data(paths: &[Path], config: &Resolved, before: usize) -> u16 {
+    let live = paths.iter().filter(|path| path.limits_chunks(config));
     let smallest = live.map(Path::max_packet).min();
     let smallest = smallest.or(paths.first().map(Path::max_packet)).unwrap_or(0);
     smallest.saturating_sub(COMMON_HEADER_LEN + before) as u16

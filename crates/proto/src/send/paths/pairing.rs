@@ -1,25 +1,40 @@
 //! Selection of the local address of a path.
 
 use crate::TransportAddr;
+use crate::address::is_encapsulated;
 use crate::send::path::Path;
 
-/// Returns whether packets can pass between the addresses: they have the same IP version, and both or neither are loopback addresses, which
-/// reach no other host.
-fn reaches(local: TransportAddr, remote: TransportAddr) -> bool {
-    local.is_ipv4() == remote.is_ipv4() && local.ip().is_loopback() == remote.ip().is_loopback()
+/// How well a local address suits a peer address, as far as the addresses show.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fit {
+    /// The IP versions differ.
+    None,
+    /// One is a loopback address, which reaches no other host. A host may reach its own addresses from loopback.
+    Version,
+    /// One is inside UDP, and the other is not (RFC 6951).
+    Host,
+    Whole,
 }
 
-/// Returns the local addresses for a peer address. Without one that reaches it as far as the addresses show, these are all of its IP version:
-/// a host may reach its own addresses from loopback.
+fn fit(local: TransportAddr, remote: TransportAddr) -> Fit {
+    if local.is_ipv4() != remote.is_ipv4() {
+        Fit::None
+    } else if local.ip().is_loopback() != remote.ip().is_loopback() {
+        Fit::Version
+    } else if is_encapsulated(local) != is_encapsulated(remote) {
+        Fit::Host
+    } else {
+        Fit::Whole
+    }
+}
+
+/// Returns the local addresses that suit a peer address best.
 pub(crate) fn candidates(
     locals: &[TransportAddr],
     remote: TransportAddr,
 ) -> impl Iterator<Item = TransportAddr> + Clone {
-    let any_reaches = locals.iter().any(|local| reaches(*local, remote));
-    let fits = move |local: &TransportAddr| match any_reaches {
-        true => reaches(*local, remote),
-        false => local.is_ipv4() == remote.is_ipv4(),
-    };
+    let best = locals.iter().map(|local| fit(*local, remote)).max();
+    let fits = move |local: &TransportAddr| Some(fit(*local, remote)) == best && best != Some(Fit::None);
     locals.iter().copied().filter(fits)
 }
 
@@ -32,7 +47,7 @@ pub(crate) fn pair_address(locals: &[TransportAddr], paths: &[Path], remote: Tra
         .or(first)
 }
 
-/// Returns the local addresses without a path, each with a peer address that it can reach. With
+/// Returns the local IP addresses without a path, each with a peer address that it can reach. With
 /// `path_per_local_address` each pair becomes a path, so that a peer with one address is reached over several
 /// interfaces.
 pub(crate) fn extra_pairs(
@@ -41,12 +56,16 @@ pub(crate) fn extra_pairs(
 ) -> Vec<(TransportAddr, TransportAddr)> {
     let mut extra = Vec::new();
     for &local in locals {
-        if pairs.iter().any(|(used, _)| *used == local) {
+        let has_path = |pairs: &[(TransportAddr, TransportAddr)]| pairs.iter().any(|(used, _)| used.ip() == local.ip());
+        if has_path(pairs) || has_path(&extra) {
             continue;
         }
+        let same_ip = || locals.iter().filter(|other| other.ip() == local.ip());
         let mut remotes: Vec<TransportAddr> = Vec::new();
         for &(_, remote) in pairs {
-            if reaches(local, remote) && !remotes.contains(&remote) {
+            let fit_here = fit(local, remote);
+            let is_best = same_ip().all(|other| fit(*other, remote) <= fit_here);
+            if fit_here >= Fit::Host && is_best && !remotes.contains(&remote) {
                 remotes.push(remote);
             }
         }
@@ -73,6 +92,28 @@ mod tests {
         assert_eq!(extra_pairs(&[w, l, m, t], &[(w, s), (l, t)]), [(m, s), (t, t)]);
         assert_eq!(extra_pairs(&[w, addr("[fc00::1]:0")], &[(w, s)]), []);
         assert_eq!(extra_pairs(&[w, addr("127.0.0.1:0")], &[(w, s)]), []);
+    }
+
+    #[test]
+    fn plain_packets_and_those_inside_udp_have_local_addresses_of_their_kind() {
+        let [plain, inside, other, plain_peer, peer] = [
+            "10.0.0.1:0",
+            "10.0.0.1:9899",
+            "10.0.1.1:9899",
+            "10.9.0.1:0",
+            "10.9.0.2:40000",
+        ]
+        .map(addr);
+        let pair = |remote| pair_address(&[plain, inside], &[], remote);
+        assert_eq!((pair(plain_peer), pair(peer)), (Some(plain), Some(inside)));
+        assert_eq!(pair_address(&[inside], &[], plain_peer), Some(inside));
+        // The IP address has a path already, or gets one only.
+        assert_eq!(extra_pairs(&[plain, inside], &[(inside, peer)]), []);
+        assert_eq!(extra_pairs(&[plain, inside, other], &[(other, peer)]), [(inside, peer)]);
+        assert_eq!(
+            extra_pairs(&[plain, inside, other], &[(other, plain_peer)]),
+            [(plain, plain_peer)]
+        );
     }
 
     #[test]

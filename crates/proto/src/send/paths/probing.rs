@@ -130,8 +130,8 @@ impl Sending {
         self.largest_chunk().next_multiple_of(4)
     }
 
-    /// Writes a probe, the only chunk of its packet, and ends the packet. Returns its length.
-    pub(crate) fn send_probe(&mut self, ctx: &mut Context<'_>, mut packet: Packet<'_>, zero_checksum: bool) -> usize {
+    /// Writes a probe, the only chunk of its packet.
+    pub(crate) fn write_probe(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) {
         let index = packet.path();
         let (len, timeout) = (self.probe_len(), self.paths[index].timeout());
         let nonce = ctx.random.next_u64();
@@ -167,10 +167,12 @@ impl Sending {
         info.extend_from_slice(&number.to_be_bytes());
         info.resize(INFO_LEN.max(len.saturating_sub(HeartbeatInfo::HEADER_LEN)), 0);
         packet.push(&Chunk::Heartbeat(HeartbeatInfo(info)));
-        let wire_len = packet.finish(zero_checksum);
+    }
+
+    /// A probe was sent in a packet of this length.
+    pub(crate) fn note_probe_sent(&mut self, wire_len: usize) {
         self.stats.path_probes_sent += 1;
         self.stats.path_probe_bytes += wire_len as u64;
-        wire_len
     }
 
     /// Handles the HEARTBEAT ACK of a probe, in which the probe's number follows the heartbeat's content.

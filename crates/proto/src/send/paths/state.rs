@@ -100,7 +100,7 @@ impl Sending {
             }
         }
         self.paths[index].set_state(state);
-        self.paths[index].search_mtu(ctx.now);
+        self.search_mtu(ctx.now, index);
         self.limit_data();
         ctx.trace
             .emit(TraceKinds::STATES, ctx.now, Some(self.id), || TraceEvent::PathState {

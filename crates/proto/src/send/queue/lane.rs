@@ -114,6 +114,7 @@ impl Lane {
     /// Cuts the next `len` bytes off the first message. `len` is at least 1 and at most [`Lane::next_len`]; `end`: it is as much.
     // [9260:6.9-9, 6.9-12, 6.9-13, 3.3.1-4, 3.3.1-6, 3.3.1-7, 3.3.1-11]
     #[inline]
+    // [8260:2.1-8, 2.2.2-1, 2.2.2-2, 2.2.2-3, 2.2.2-5]
     pub(super) fn take(&mut self, len: usize, end: bool, numbers: &mut Numbers) -> Option<Fragment> {
         let begin = self.offset == 0;
         if begin {

@@ -30,6 +30,7 @@ impl Limit {
     }
 
     /// Returns whether a message that would be sent now, or retransmitted, is given up instead.
+    // [3758:4.1-2]
     pub(crate) fn is_reached(self, now: Time, again: bool) -> bool {
         match self {
             Limit::At(end) => end <= now,

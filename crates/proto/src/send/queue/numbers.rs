@@ -74,6 +74,7 @@ impl Numbers {
     /// Returns the number of the next message. Both kinds of numbers start at 0 (RFC 9260 §6.5, RFC 8260 §2.1).
     #[inline]
     // [9260:6.5-3, 6.5-4, 6.5-5, 6.5-6]
+    // [6525:5.1.5-2, 5.1.6-1]
     pub(super) fn take(&mut self, stream: u16, unordered: bool) -> u32 {
         let index = usize::from(stream);
         match self {
@@ -103,6 +104,7 @@ impl Numbers {
     }
 
     /// These streams start at 0 again: ordered and unordered messages (RFC 8260 §2.3.2).
+    // [8260:2-2, 2.3.2-1]
     pub(super) fn reset(&mut self, streams: &StreamList) {
         match (self, streams.listed()) {
             (numbers, None) => numbers.clear(),

@@ -276,6 +276,7 @@ impl Schedule {
     }
 
     /// Charges a stream for bytes of user data.
+    // [8260:3-1]
     fn charge(&mut self, stream: u16, len: usize) {
         let Some(share) = self.shares.get_mut(&stream) else {
             return;

@@ -30,6 +30,7 @@ impl Limits {
     }
 
     /// The chunk at this place has been retransmitted.
+    // [7496:3.1-1]
     pub(super) fn on_retransmitted(&mut self, place: usize) {
         if let Some(Limit::Retransmissions(left)) = self.chunks.get_mut(place) {
             *left = left.saturating_sub(1);

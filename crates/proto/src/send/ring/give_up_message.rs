@@ -66,6 +66,8 @@ impl Outstanding {
 
     /// Returns whether a lost chunk is given up instead of being retransmitted now.
     #[inline]
+    // [3758:3.2-1, 3.4-1, 3.5-1]
+    // [7496:3.1-1]
     pub(crate) fn is_given_up_at(&self, seq: Seq, now: Time) -> bool {
         self.has_limits() && self.limit(seq).is_reached(now, true)
     }
@@ -136,6 +138,7 @@ impl Outstanding {
 
     /// Gives up the message to which this chunk belongs. None of its chunks is outstanding any more, and none grows a window (RFC 3758
     /// §3.5 A2, A3). The memory of their content is freed.
+    // [3758:3.5-2, 3.5-3, 3.5-4, 3.5-5, 4.3-2]
     pub(crate) fn give_up(&mut self, seq: Seq) -> Option<GivenUp> {
         let chunk = &self.slot(seq)?.fragment;
         let (first, key) = (self.first_of_message(seq)?, message_key(chunk));
@@ -213,6 +216,7 @@ impl Outstanding {
     }
 
     /// Returns the position below which the peer need not wait for anything: Advanced.Peer.Ack.Point, plus one (RFC 3758 §3.5 C1, C2).
+    // [3758:3.5-7]
     pub(crate) fn forward_to(&mut self) -> Seq {
         let base = self.base;
         let Some(limits) = &mut self.limits else { return base };
@@ -226,6 +230,7 @@ impl Outstanding {
 
     /// Appends the streams whose messages below a position are given up, as many as have room (RFC 3758 §3.5 C4). Returns the TSN of the
     /// FORWARD TSN; if not all streams have room, that of the last message before.
+    // [3758:3.2-3, 3.2-4, 3.5-10, 3.5-11, 3.5-12, 3.5-13]
     pub(crate) fn write_forward(&self, to: Seq, room: usize, list: &mut Vec<u8>) -> Tsn {
         let mut entries: Vec<SkippedStream> = Vec::new();
         let mut last = to;

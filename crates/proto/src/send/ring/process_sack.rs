@@ -56,6 +56,7 @@ impl Outstanding {
     /// Removes and marks what a SACK acknowledges, counts missing reports, and declares chunks lost.
     ///
     /// Without copies and with one sequence for the association, as in the scheme `standard`, `sequences` and `copies` are `None`.
+    // [3758:3.5-21, 3.5-22]
     pub(crate) fn on_sack(
         &mut self,
         sack: &Sack<'_>,

@@ -63,7 +63,7 @@ impl Sending {
 
     /// Returns the room for chunks in a packet of data on a path.
     pub(in crate::send) fn room_on(&self, index: PathId) -> usize {
-        self.paths[index].max_packet() - COMMON_HEADER_LEN - self.stamp_len()
+        self.paths[index].max_packet() - COMMON_HEADER_LEN - self.stamp_len() - usize::from(self.agreed.auth_len)
     }
 
     /// Returns whether a path is within its share of the buffers that all paths share.

@@ -2,6 +2,7 @@
 
 use super::*;
 
+// [6525:4.5-3, 4.6-3, 5.1.6-1, 5.2.5-1, 5.2.5-2, 5.2.6-1, 5.2.6-2]
 #[test]
 fn streams_are_added_in_both_directions() {
     let own = AssociationConfig {
@@ -37,11 +38,13 @@ fn streams_are_added_in_both_directions() {
     assert_eq!(net.changes_of(Host::B), [(0, StreamChange::AddOutbound(2))]);
     net.send(Host::B, b, Message::zeros(6, 10));
     net.run_for(Span::from_secs(200));
+    assert_eq!(numbers(&net, Host::B, 6), [0]);
     assert_eq!(net.contents(Host::A).len(), 1);
     // The request is not repeated.
     assert_eq!(net.count(Host::A, ChunkType::RE_CONFIG), 2);
 }
 
+// [6525:5.2.5-3]
 #[test]
 fn rfc_6525_5_2_6_the_peer_is_asked_for_streams_that_it_lacks() {
     let few = AssociationConfig {

@@ -42,6 +42,7 @@ fn a_shutdown_that_waits_for_a_reset_ends() {
 }
 
 /// The peer dies after it has answered that a reset is in progress.
+// [6525:5.2.7-3, 5.2.7-4]
 #[test]
 fn a_peer_that_stops_answering_is_noticed() {
     let own = AssociationConfig {
@@ -79,6 +80,7 @@ fn a_shutdown_waits_for_messages_behind_a_reset() {
     assert_eq!(net.close_reason(Host::A), Some(whimbrel_proto::CloseReason::Graceful));
 }
 
+// [6525:5.1.1-11]
 #[test]
 fn a_peer_that_answers_no_request_is_unreachable() {
     let own = AssociationConfig {

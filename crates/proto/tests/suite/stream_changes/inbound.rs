@@ -2,6 +2,7 @@
 
 use super::*;
 
+// [6525:4.2-2, 5.1.2-6, 5.1.2-7, 5.1.3-1, 5.1.3-2, 5.1.3-3, 5.1.3-5, 5.1.3-6, 5.1.3-7, 5.2.2-1, 5.2.2-2, 5.2.3-1, 5.2.3-5]
 #[test]
 fn rfc_6525_5_2_3_the_peer_is_asked_to_reset_its_streams() {
     let (mut net, a, b) = established(&config());
@@ -17,6 +18,12 @@ fn rfc_6525_5_2_3_the_peer_is_asked_to_reset_its_streams() {
     assert_eq!(net.changes_of(Host::B), [(0, StreamChange::ResetOutbound(some(&[1])))]);
     assert_eq!(numbers(&net, Host::B, 1), [0, 1, 0]);
     // The request of B is the response to that of A.
+    let (asked, _) = next_of_a(&net);
+    let answer = net.last(Host::B, ChunkType::RE_CONFIG);
+    assert!(matches!(
+        reconfiguration(&answer)[..],
+        [Parameter::OutgoingReset { response, .. }] if response == asked
+    ));
     assert_eq!(
         (
             net.count(Host::A, ChunkType::RE_CONFIG),
@@ -38,6 +45,7 @@ fn rfc_6525_5_2_3_the_peer_is_asked_to_reset_its_streams() {
     assert!(net.events_of(Host::A).contains(&refused));
 }
 
+// [6525:5.2.3-3]
 #[test]
 fn both_ends_reset_at_once() {
     let (mut net, a, b) = established(&config());

@@ -7,6 +7,7 @@ mod kept;
 mod outbound;
 mod random;
 mod requests;
+mod rules;
 
 use crate::support::messages::{given_up, nothing_is_held, number_of, numbered};
 use crate::support::{Fate, Host, Net, Sent, addrs, endpoint, port, view};
@@ -89,7 +90,10 @@ fn results(net: &Net, host: Host) -> Vec<u32> {
     let sent = net.wire.iter().filter(|sent| sent.from == host);
     sent.flat_map(reconfiguration)
         .filter_map(|parameter| match parameter {
-            Parameter::ReconfigResponse { result, .. } => Some(result),
+            Parameter::ReconfigResponse { result, next_tsns, .. } => {
+                assert_eq!(next_tsns, None, "RFC 6525 §5.1.7 D3, D4");
+                Some(result)
+            }
             _ => None,
         })
         .collect()

@@ -2,6 +2,7 @@
 
 use super::*;
 
+// [6525:4.1-2, 4.4-3, 5.1.1-8, 5.1.2-1, 5.1.2-2, 5.1.2-3, 5.1.2-5, 5.1.2-9, 5.1.2-10, 5.1.2-11, 5.1.7-1, 5.1.7-4, 5.1.7-7, 5.2.2-8, 5.2.7-1, 5.2.7-2, 5.2.7-5]
 #[test]
 fn rfc_6525_5_1_2_messages_after_a_reset_start_at_0_and_wait_for_the_response() {
     for interleaving in [false, true] {
@@ -58,6 +59,7 @@ fn rfc_6525_5_1_2_a_request_follows_all_data_before_it() {
     assert_eq!(net.changes_of(Host::B)[0].0, 30);
 }
 
+// [6525:5.2.2-3, 5.2.2-5, 5.2.2-10]
 #[test]
 fn rfc_6525_5_2_2_a_reset_waits_for_the_data_before_it() {
     let (mut net, a, _) = established(&config());
@@ -118,6 +120,7 @@ fn a_reset_waits_for_the_reader_of_the_data_before_it() {
     }
 }
 
+// [6525:5.2.2-7]
 #[test]
 fn all_streams_are_reset_by_an_empty_list() {
     let (mut net, a, _) = established(&config());
@@ -228,6 +231,7 @@ fn a_denied_reset_sends_what_has_waited_with_the_next_numbers() {
     assert_eq!(net.contents(Host::B).len(), 2);
 }
 
+// [6525:5.2.2-6]
 #[test]
 fn data_that_overtakes_the_response_is_not_taken_for_older_data() {
     let (mut net, _, _) = established(&config());
@@ -249,6 +253,7 @@ fn data_that_overtakes_the_response_is_not_taken_for_older_data() {
             streams,
         }],
     );
+    assert_eq!(results(&net, Host::B), [reconfig_result::IN_PROGRESS]);
     let data = |tsn: u32, ssn| {
         Chunk::Data(whimbrel_wire::Data {
             stream: 1,

@@ -2,6 +2,7 @@
 
 use super::*;
 
+// [6525:5.2.1-4]
 #[test]
 fn rfc_6525_5_1_1_a_request_is_repeated_and_performed_once() {
     let (mut net, a, _) = established(&config());
@@ -219,6 +220,7 @@ fn reset_most(net: &mut Net, a: AssocId) {
     assert_eq!(net.changes_of(Host::B).len(), 1);
 }
 
+// [6525:5.1.1-2, 5.1.1-3, 5.1.1-4]
 #[test]
 fn a_peer_without_stream_changes_is_sent_no_request() {
     for (own, peer) in [(true, false), (false, true)] {
@@ -242,6 +244,7 @@ fn a_peer_without_stream_changes_is_sent_no_request() {
     }
 }
 
+// [6525:3.1-1, 5.1.7-2, 5.2.1-5]
 #[test]
 fn requests_with_other_numbers_streams_or_neighbours_are_refused() {
     let (mut net, _, _) = established(&config());
@@ -290,6 +293,7 @@ fn requests_with_other_numbers_streams_or_neighbours_are_refused() {
     assert_eq!(net.wire.last().unwrap().causes(), [13]);
 }
 
+// [6525:5.2.1-1, 5.2.1-2, 5.2.2-11, 5.2.3-2]
 #[test]
 fn rfc_6525_5_2_1_a_repeated_pair_of_requests_is_answered_as_before() {
     let (mut net, _, b) = established(&config());

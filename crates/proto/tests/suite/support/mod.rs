@@ -147,6 +147,8 @@ pub struct Net {
     pub filter: Filter,
     /// NATs in front of A: the source addresses that B sees, by A's addresses. If there are any, nothing else reaches A.
     pub nats: BTreeMap<TransportAddr, TransportAddr>,
+    /// They also put packets into UDP, and take them out: to and from port 9899 of B if the public port is not 0.
+    pub is_gateway: bool,
     /// Reads messages as soon as they are ready.
     pub auto_read: bool,
     /// Events in the order of their arrival, by host.
@@ -166,6 +168,9 @@ pub struct Net {
     in_flight: BTreeMap<u64, Packet>,
     next_packet: u64,
 }
+
+/// The UDP port of hosts that encapsulate (RFC 6951 §5.1).
+pub const ENCAPSULATION: u16 = 9899;
 
 pub fn addr(text: &str) -> TransportAddr {
     text.parse().expect("an address of the test")
@@ -206,6 +211,7 @@ impl Net {
             delay: Span::from_millis(10),
             filter: Box::new(|_| Fate::Deliver),
             nats: BTreeMap::new(),
+            is_gateway: false,
             auto_read: true,
             events: BTreeMap::new(),
             messages: BTreeMap::new(),
@@ -376,11 +382,20 @@ impl Net {
         if self.nats.is_empty() {
             return Some((source, to));
         }
+        let like = |addr: TransportAddr, other: TransportAddr| match (self.is_gateway, other.port()) {
+            (false, _) => addr,
+            (true, 0) => TransportAddr::new(addr.ip(), 0),
+            (true, _) => TransportAddr::new(addr.ip(), ENCAPSULATION),
+        };
         match from {
-            Host::A => Some((*self.nats.get(&source)?, to)),
+            Host::A => {
+                let public = *self.nats.get(&source)?;
+                Some((public, like(to, public)))
+            }
             Host::B => {
                 let mut all = self.nats.iter();
-                Some((source, *all.find(|(_, public)| **public == to)?.0))
+                let private = *all.find(|(_, public)| **public == to)?.0;
+                Some((like(source, private), private))
             }
         }
     }
@@ -500,6 +515,11 @@ impl Net {
             .get(&host)
             .map(|all| all.iter().map(|(_, _, content)| content.clone()).collect())
             .unwrap_or_default()
+    }
+
+    /// Forgets the messages that the hosts have read.
+    pub fn forget_contents(&mut self) {
+        self.messages.clear();
     }
 
     /// Returns the number of packets of a host that carried a chunk of this type.

@@ -3,9 +3,10 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use whimbrel_wire::{
-    Asconf, Auth, ByteSink, Cause, Causes, ChecksumField, Chunk, CommonHeader, Data, DuplicateTsns, ForwardTsn,
-    GapBlocks, HeartbeatInfo, Init, MessageNumber, Mid, NewGaps, NrSack, NumberList, PacketSink, Parameter, Parameters,
-    Payload, RawCause, RawChunk, RawParameter, Sack, SackLists, SkippedStream, SkippedStreams, Ssn, Timestamp, Tsn,
+    Asconf, Auth, ByteSink, Cause, Causes, ChecksumField, Chunk, CommonHeader, Data, Dtls, DuplicateTsns, ForwardTsn,
+    GapBlocks, HeartbeatInfo, Init, KeyManagement, MessageNumber, Mid, NewGaps, NrSack, NumberList, PacketSink,
+    Parameter, Parameters, Payload, RawCause, RawChunk, RawParameter, Sack, SackLists, SkippedStream, SkippedStreams,
+    Ssn, Timestamp, Tsn,
 };
 
 /// User data that a test owns.
@@ -56,6 +57,11 @@ pub(crate) enum OwnedChunk {
     },
     CookieEcho {
         cookie: Vec<u8>,
+    },
+    /// The R bit, the epoch and the sequence number.
+    Dtls {
+        fields: (bool, u8, u16),
+        record: Vec<u8>,
     },
     Auth {
         ids: (u16, u16),
@@ -169,6 +175,7 @@ impl OwnedChunk {
                 serial,
                 parameters,
             } => asconf_chunk(*ack, *serial, parameters),
+            Self::Dtls { fields, record } => dtls_chunk(*fields, record),
             Self::Pad(len) => Chunk::Pad { len: *len },
             Self::ReConfig { parameters } => Chunk::ReConfig {
                 parameters: Parameters::from_wire_bytes(parameters),
@@ -256,6 +263,15 @@ fn two_list_chunk<'a>(
     }
 }
 
+fn dtls_chunk((restart, epoch, number): (bool, u8, u16), record: &[u8]) -> Chunk<'_> {
+    Chunk::Dtls(Dtls {
+        restart,
+        epoch,
+        number,
+        record,
+    })
+}
+
 fn asconf_chunk(ack: bool, serial: u32, parameters: &[u8]) -> Chunk<'_> {
     let asconf = Asconf {
         serial,
@@ -301,6 +317,15 @@ pub(crate) fn every_parameter(bytes: &[u8], number: u128, raw: &[u8], mut with: 
     with(Parameter::ChunkList(bytes));
     with(Parameter::HmacAlgorithms(NumberList::from_wire_bytes(bytes)));
     with(Parameter::SupportedExtensions(bytes));
+    if !bytes.is_empty() {
+        with(Parameter::DtlsKeyManagement(KeyManagement {
+            tie_breaker: number as u32,
+            restart: number & 1 != 0,
+            server: number & 2 != 0,
+            client: number & 4 != 0,
+            methods: bytes,
+        }));
+    }
     let (correlation, address) = (
         number as u32,
         if number & 1 == 0 {
@@ -366,6 +391,10 @@ pub(crate) fn every_cause(bytes: &[u8], number: u128, raw: &[u8], mut with: impl
         tsn: Tsn(number as u32),
     });
     with(Cause::CookieReceivedWhileShuttingDown);
+    with(Cause::MissingDtlsSupport);
+    with(Cause::NoCommonKeyManagement);
+    with(Cause::TieBreakerCollision);
+    with(Cause::IncompatibleRoles);
     with(Cause::RestartWithNewAddresses(Parameters::from_wire_bytes(raw)));
     with(Cause::UserInitiatedAbort(bytes));
     with(Cause::ProtocolViolation(bytes));
@@ -381,7 +410,8 @@ pub(crate) fn every_cause(bytes: &[u8], number: u128, raw: &[u8], mut with: impl
 /// Returns one TLV whose type is neither a known parameter nor a known cause.
 pub(crate) fn unknown_tlv() -> impl Strategy<Value = Vec<u8>> {
     raw_tlv(prop_oneof![
-        19_u16..0xa0,
+        19_u16..100,
+        104_u16..0xa0,
         0xa5_u16..0x0105,
         0x0106_u16..0x8000,
         0x8009_u16..0xbe00,
@@ -433,6 +463,7 @@ fn plain() -> impl Strategy<Value = Chunk<'static>> {
         2 => Chunk::CookieAck,
         3 => Chunk::Ecne {
             lowest_tsn: Tsn(number),
+            marked: tag_reflected.then_some(number ^ 9),
         },
         4 => Chunk::Cwr {
             lowest_tsn: Tsn(number),
@@ -470,6 +501,8 @@ pub(crate) fn chunk() -> impl Strategy<Value = OwnedChunk> {
             .prop_map(|(ack, serial, parameters)| OwnedChunk::Asconf { ack, serial, parameters }),
         1 => parameter_list().prop_map(|parameters| OwnedChunk::ReConfig { parameters }),
         1 => (0_usize..100).prop_map(OwnedChunk::Pad),
+        1 => ((any::<bool>(), 0_u8..4, any::<u16>()), vec(any::<u8>(), 16..80))
+            .prop_map(|(fields, record)| OwnedChunk::Dtls { fields, record }),
         1 => (any::<u32>(), vec(any::<[u8; 4]>(), 0..30))
             .prop_map(|(tsn, skipped)| OwnedChunk::ForwardTsn { tsn, skipped }),
         2 => (any::<(u32, u16, u32, u32)>(), any::<u8>(), payload())
@@ -483,7 +516,7 @@ pub(crate) fn chunk() -> impl Strategy<Value = OwnedChunk> {
             OwnedChunk::IForwardTsn { tsn, list }
         }),
         3 => plain().prop_map(OwnedChunk::Plain),
-        1 => (prop_oneof![17_u8..64, 65_u8..128, 129_u8..130, 131_u8..132, 133_u8..189, 191_u8..192, 195_u8..], any::<u8>(), vec(any::<u8>(), 0..60)).prop_map(|(chunk_type, flags, value)| {
+        1 => (prop_oneof![17_u8..64, 66_u8..128, 129_u8..130, 131_u8..132, 133_u8..189, 191_u8..192, 195_u8..], any::<u8>(), vec(any::<u8>(), 0..60)).prop_map(|(chunk_type, flags, value)| {
             let mut bytes = vec![chunk_type, flags, 0, 4 + value.len() as u8];
             bytes.extend(value);
             OwnedChunk::Unknown(bytes)

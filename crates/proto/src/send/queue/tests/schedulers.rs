@@ -154,6 +154,7 @@ fn shares(queue: &mut SendQueue, streams: &[u16], len: &dyn Fn(u16) -> u32, max:
     bytes
 }
 
+// [8260:3-1]
 #[test]
 fn bytes_are_proportional_to_weights_up_to_one_chunk_or_message() {
     // RFC 8260 §3.6
@@ -254,6 +255,7 @@ fn without_interleaving_every_message_is_whole() {
     }
 }
 
+// [8260:2.2.2-5]
 #[test]
 fn interleaved_messages_have_identifiers_and_fragment_numbers() {
     // RFC 8260 §2.1: ordered and unordered messages are numbered separately.
@@ -376,6 +378,7 @@ fn messages_of_all_lanes_give_way_but_not_those_that_have_been_begun() {
 }
 
 // RFC 8260 §2.3.2
+// [8260:2-2, 2.3.2-1]
 #[test]
 fn ordered_and_unordered_messages_are_numbered_from_0_after_a_reset() {
     let streams = StreamList::of([1]);

@@ -4,7 +4,9 @@ use whimbrel_control::multipath::Accounting;
 use whimbrel_control::{Seq, Time};
 use whimbrel_wire::Tsn;
 
+use super::super::report::{Extent, MissingRules, SackOutcome};
 use super::fragment;
+use super::model::{Report, Seen};
 use crate::PathId;
 use crate::send::queue::{Buffered, Fragment, Limit};
 use crate::send::ring::Outstanding;
@@ -42,6 +44,7 @@ fn given_up(ring: &Outstanding) -> Vec<Seq> {
 
 const NEVER: Limit = Limit::Never;
 
+// [3758:3.5-2, 3.5-5]
 #[test]
 fn only_the_chunks_of_the_message_are_given_up() {
     let chunks = [
@@ -127,4 +130,87 @@ fn messages_that_give_way_are_found_on_every_stream() {
     assert_eq!(ring.yields(Limit::Priority(5)), (Buffered::of(500, false), vec![3]));
     assert_eq!(ring.yields(NEVER), (Buffered::of(800, false), vec![1, 2, 3]));
     assert_eq!(ring.yields(Limit::Priority(9)), (Buffered::default(), Vec::new()));
+}
+
+/// Passes a SACK to the ring: everything below `cumulative`, and these ranges, half open.
+fn sack(ring: &mut Outstanding, cumulative: Seq, ranges: &[(Seq, Seq)]) -> SackOutcome {
+    let report = Report {
+        cumulative,
+        ranges: ranges.to_vec(),
+        extent: Extent::Whole,
+        duplicates: Vec::new(),
+    };
+    let rules = MissingRules {
+        limit: 3,
+        in_recovery: false,
+        early: false,
+        arrivals: 0,
+        extent: Extent::Whole,
+    };
+    report.deliver(ring, 1, rules, &mut Seen::default())
+}
+
+/// The example of RFC 3758 §3.5 C2, with position 0 for TSN 102: 103 and 104 are abandoned, 106 is acknowledged.
+// [3758:3.5-7]
+#[test]
+fn rfc_3758_3_5_c1_c2_the_point_moves_over_what_is_acknowledged_and_then_given_up() {
+    let mut ring = ring(&[0, 1, 2, 3, 4].map(|number| (1, false, number, WHOLE, NEVER)));
+    for seq in [1, 2] {
+        ring.give_up(seq).unwrap();
+    }
+    assert_eq!(ring.forward_to(), 0, "position 0 is missing");
+    sack(&mut ring, 1, &[(4, 5)]);
+    assert_eq!(ring.forward_to(), 3);
+    // The peer's point passes it (C1).
+    sack(&mut ring, 4, &[]);
+    assert_eq!(ring.forward_to(), ring.base());
+}
+
+// [3758:3.5-21, 3.5-22]
+#[test]
+fn rfc_3758_3_5_f4_a_sack_below_the_point_is_not_out_of_order() {
+    let mut ring = ring(&[(1, true, 0, WHOLE, NEVER), (1, true, 0, WHOLE, NEVER)]);
+    ring.give_up(0).unwrap();
+    assert_eq!(ring.forward_to(), 1);
+    let outcome = sack(&mut ring, 0, &[(1, 2)]);
+    assert!(
+        matches!(outcome, SackOutcome::Processed { newly_acked: true, .. }),
+        "{outcome:?}"
+    );
+    assert!(ring.is_acked(1));
+}
+
+// [3758:3.5-3, 3.5-4]
+#[test]
+fn rfc_3758_3_5_a2_given_up_chunks_are_not_credited() {
+    for gap in [false, true] {
+        let mut ring = ring(&[(1, false, 0, WHOLE, NEVER), (1, false, 1, WHOLE, NEVER)]);
+        ring.give_up(0).unwrap();
+        if gap {
+            sack(&mut ring, 0, &[(1, 2)]);
+        }
+        sack(&mut ring, 2, &[]);
+        // The other chunk, with its header.
+        assert_eq!(ring.take_report().of(PathId(0)).acked, if gap { 0 } else { 116 });
+    }
+}
+
+// [3758:3.2-3, 3.2-4, 3.5-10, 3.5-11, 3.5-12]
+#[test]
+fn rfc_3758_3_5_c4_the_last_ordered_message_of_each_stream_is_listed() {
+    let mut ring = ring(&[
+        (1, false, 7, WHOLE, NEVER),
+        (2, true, 0, WHOLE, NEVER),
+        (3, false, 0, BEGIN, NEVER),
+        (3, false, 0, END, NEVER),
+        (1, false, 8, WHOLE, NEVER),
+        (2, false, 0, WHOLE, NEVER),
+    ]);
+    for seq in [0, 1, 2, 4] {
+        ring.give_up(seq).unwrap();
+    }
+    let to = ring.forward_to();
+    let mut list = Vec::new();
+    assert_eq!((to, ring.write_forward(to, 100, &mut list)), (5, Tsn(5)));
+    assert_eq!(list, [0, 1, 0, 8, 0, 3, 0, 0]);
 }

@@ -1,0 +1,196 @@
+//! DTLS chunks of an association (draft-ietf-tsvwg-sctp-dtls-chunk): agreement, sealing and opening of packets. `crate::protection` has the keys.
+
+use whimbrel_control::{Span, Time};
+use whimbrel_wire::{Chunk, ChunkType, PacketView};
+
+use super::{Agreement, Association, State};
+use crate::PathId;
+use crate::config::NEVER;
+use crate::endpoint::{Cookie, Farewell, Guard};
+use crate::error::Discard;
+use crate::protection::{KeyExchange, Party, Protection, ProtectionStats, own_offer};
+
+/// How long to wait for a proof of the keys before it is asked for again, and how often it is. An association without one is of no use.
+const PROOF_INTERVAL: Span = Span::from_secs(1);
+const MAX_PROOFS: u32 = 10;
+
+impl Association {
+    /// Makes the keys after the handshake has negotiated DTLS chunks. It is called again if the handshake is repeated: the same values give the
+    /// same keys, whose sequence numbers then go on.
+    // [dtls:5.1-8, 6-3, 6-4]
+    pub(super) fn agree_on_protection(&mut self, agreement: &Agreement) {
+        let exchange = agreement.protection.and_then(|both| {
+            let own = Party {
+                offer: own_offer(&self.config.protection, both.tie_breaker)?,
+                tag: agreement.local_tag,
+                initial_tsn: agreement.local_initial_tsn.0,
+            };
+            let peer = Party {
+                offer: both.peer,
+                tag: agreement.peer_tag,
+                initial_tsn: agreement.peer_initial_tsn.0,
+            };
+            KeyExchange::of(own, peer)
+        });
+        let known = self.agreed.protection().map(Protection::exchange);
+        if known != exchange.as_ref() {
+            let protection = exchange.and_then(|exchange| Protection::new(&self.config.protection, exchange));
+            self.agreed.set_protection(protection);
+        }
+    }
+
+    /// Returns whether all packets after the handshake are encrypted (draft-ietf-tsvwg-sctp-dtls-chunk).
+    pub fn is_protected(&self) -> bool {
+        self.agreed.protection().is_some()
+    }
+
+    /// Returns the counters of DTLS chunks, all zero without them.
+    pub fn protection_stats(&self) -> ProtectionStats {
+        self.agreed.protection().map(Protection::stats).unwrap_or_default()
+    }
+
+    /// Returns the tie breaker of the INIT, for the INIT ACK in an INIT collision (RFC 9260 §5.2.1).
+    pub(crate) fn tie_breaker(&self) -> Option<u32> {
+        self.agreed.tie_breaker()
+    }
+
+    /// Returns whether the packets that are sent now are encrypted: not before the handshake is done, because the peer has no keys before.
+    // [dtls:5.2-3]
+    pub(super) fn seals(&self) -> bool {
+        self.is_protected() && !matches!(self.state, State::CookieWait | State::CookieEchoed)
+    }
+
+    /// Returns the bytes that encryption adds to each packet.
+    pub(super) fn sealed_len(&self) -> usize {
+        self.agreed.protection().map_or(0, Protection::packet_overhead)
+    }
+
+    /// Returns whether a key must not be used any more, so that nothing can be sent (RFC 9147 §4.5.3).
+    pub(super) fn has_spent_keys(&self) -> bool {
+        // The endpoint has taken the keys of an association that has ended.
+        self.state != State::Closed && self.agreed.protection().is_some_and(Protection::is_used_up)
+    }
+
+    /// Returns what protects a packet that does not come from the queue of control chunks; `None` if it must not be sent. `is_signed`: RFC 4895
+    /// applies to it.
+    pub(super) fn guard(&mut self, is_signed: bool) -> Option<Guard> {
+        if let Some(protection) = self.agreed.protection_mut() {
+            return protection.seal().map(Guard::Sealed);
+        }
+        let auth = self.agreed.auth.as_ref().filter(|_| is_signed);
+        Some(auth.map_or(Guard::Nothing, |auth| Guard::Signed(auth.signer.clone())))
+    }
+
+    /// Opens a packet of the peer that arrived on this path, if it is known. `plain` has its chunks then. Returns whether it is the first proof that
+    /// the peer has the keys, of which the user must learn.
+    ///
+    /// # Errors
+    /// Returns an error if the packet must be silently discarded.
+    pub(crate) fn open_packet(
+        &mut self,
+        now: Time,
+        from: Option<PathId>,
+        packet: &PacketView<'_>,
+        plain: &mut Vec<u8>,
+    ) -> Result<bool, Discard> {
+        let protection = self.agreed.protection_mut().ok_or(Discard::Unexpected)?;
+        protection.open_packet(now, from, packet, plain)?;
+        Ok(protection.take_proof())
+    }
+
+    /// Returns whether the association was established by a COOKIE ECHO, which anyone can send, and the peer has not shown yet that it has the
+    /// keys. The user does not know of the association before.
+    pub(super) fn awaits_proof(&self) -> bool {
+        self.proof_due() != NEVER
+    }
+
+    /// Returns when to ask again for a packet that opens.
+    pub(super) fn proof_due(&self) -> Time {
+        self.agreed.protection().map_or(NEVER, Protection::proof_due)
+    }
+
+    /// Returns whether the peer must show that it has the keys before the user learns of the association.
+    pub(super) fn needs_proof(&self) -> bool {
+        self.agreed
+            .protection()
+            .is_some_and(|protection| !protection.is_confirmed())
+    }
+
+    /// Waits for a packet that opens. The HEARTBEAT that goes with the COOKIE ACK asks for one.
+    pub(super) fn await_proof(&mut self, now: Time) {
+        self.handshake.init_retransmits = 0;
+        self.ask_for_proof(now);
+    }
+
+    fn ask_for_proof(&mut self, now: Time) {
+        if let Some(protection) = self.agreed.protection_mut() {
+            protection.await_proof(now + PROOF_INTERVAL);
+        }
+    }
+
+    /// No packet has opened in time. Returns whether to ask for one again, rather than to end the association.
+    pub(super) fn awaits_proof_again(&mut self, now: Time) -> bool {
+        self.handshake.init_retransmits += 1;
+        self.ask_for_proof(now);
+        self.handshake.init_retransmits <= MAX_PROOFS
+    }
+
+    /// Returns whether a host without the keys may have opened this association in the name of the peer.
+    pub(crate) fn is_unproven(&self) -> bool {
+        self.ends.accepted && self.awaits_proof()
+    }
+
+    /// Returns whether an association from this cookie, of another handshake, takes the place of this one.
+    pub(crate) fn gives_way_to(&self, cookie: &Cookie) -> bool {
+        self.is_unproven() && cookie.local_tag != self.ends.local_tag
+    }
+
+    /// Returns whether an opened packet that begins with this chunk may be processed. Before the COOKIE ACK it is what the peer sends first.
+    pub(crate) fn expects(&self, first: ChunkType) -> bool {
+        self.state != State::CookieEchoed
+            || matches!(first, ChunkType::COOKIE_ACK | ChunkType::ABORT | ChunkType::ERROR)
+    }
+
+    /// Returns whether a packet without a DTLS chunk is processed: protected packets are required (draft, "Require Protected SCTP Packets"). The
+    /// answers to a COOKIE ECHO that creates no association are the exception, because that peer has no keys.
+    // [dtls:5.2-6]
+    pub(crate) fn admits_unprotected(&mut self, packet: &PacketView<'_>) -> bool {
+        let is_refusal = |chunk| matches!(chunk, Ok(Chunk::Abort { .. } | Chunk::Error { .. }));
+        let is_admitted = match self.agreed.protection() {
+            None => true,
+            Some(_) if self.state == State::CookieEchoed => packet.chunks().all(is_refusal),
+            Some(_) => false,
+        };
+        if !is_admitted && let Some(protection) = self.agreed.protection_mut() {
+            protection.note_unprotected();
+        }
+        is_admitted
+    }
+
+    /// Returns whether a COOKIE ECHO, which is never encrypted, may be processed. An established association only sends the COOKIE ACK again, and
+    /// only until the peer has shown that it has received one. Restarts are not supported (draft, "SCTP Restart Considerations").
+    pub(crate) fn may_take_cookie(&self, cookie: &Cookie) -> bool {
+        let Some(protection) = self.agreed.protection() else {
+            return true;
+        };
+        match self.state {
+            State::CookieWait | State::CookieEchoed => cookie.local_tag == self.ends.local_tag,
+            _ if self.gives_way_to(cookie) => true,
+            _ => {
+                let is_own = self.ends.local_tag == cookie.local_tag && self.ends.peer_tag == cookie.peer_tag;
+                is_own && !protection.is_confirmed()
+            }
+        }
+    }
+
+    /// Returns what is needed to tell the peer again that the association has ended, once.
+    pub(crate) fn take_farewell(&mut self) -> Option<Farewell> {
+        let protection = self.agreed.protection_mut()?.take_ended()?;
+        Some(Farewell {
+            local_tag: self.ends.local_tag,
+            peer_tag: self.ends.peer_tag,
+            ports: (self.ends.local_port, self.ends.peer_port),
+            protection,
+        })
+    }
+}

@@ -1,0 +1,141 @@
+//! DTLS chunks (draft-ietf-tsvwg-sctp-dtls-chunk): every packet of an association is encrypted, on all of its paths.
+//!
+//! This crate has no cryptography. Records are sealed and opened by a [`Protect`], which a [`KeySource`] makes once the handshake is done. The
+//! rest is here: what both ends agree on, epochs, sequence numbers, replays, the limits of a key. [`NullKeys`] takes the same room and protects
+//! nothing, for simulations.
+
+mod counters;
+mod exchange;
+mod null;
+mod opening;
+mod sealing;
+mod state;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use core::fmt;
+use std::sync::Arc;
+
+use whimbrel_wire::RECORD_HEADER_LEN;
+
+pub use counters::ProtectionStats;
+pub use exchange::{KeyExchange, Party, Role};
+pub(crate) use exchange::{Offer, ProtectionAgreement, negotiate, own_offer};
+pub use null::NullKeys;
+pub(crate) use sealing::Sealing;
+pub(crate) use state::Protection;
+
+/// The cryptography failed: a record is not authentic, or keys cannot be made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the record or the key is not valid")]
+pub struct ProtectionError;
+
+/// How often one key may be used (RFC 9147 §4.5.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyLimits {
+    /// Most records that may be sealed. The next epoch begins when half of them have been.
+    pub sealed: u64,
+    /// Most records that may fail to open.
+    pub failed: u64,
+}
+
+/// The keys of one direction and one epoch: the AEAD of the records and the encryption of their sequence numbers.
+pub trait Protect: fmt::Debug + Send + Sync {
+    /// Returns the bytes by which a record is longer than its plaintext: those of the tag. At least 16, so that each record is long
+    /// enough for the encryption of its sequence number (RFC 9147 §4.2.3), and at most 64.
+    fn overhead(&self) -> usize;
+
+    /// Encrypts a record in place. Its last [`overhead`](Self::overhead) bytes are room for the tag, the others are plaintext. `header` is
+    /// authenticated; it contains the sequence number before its encryption (RFC 9147 §4). A sequence number is used once for each key.
+    ///
+    /// # Errors
+    /// Returns an error if the record cannot be sealed. It is not sent then.
+    fn seal(&self, sequence: u64, header: &[u8; RECORD_HEADER_LEN], record: &mut [u8]) -> Result<(), ProtectionError>;
+
+    /// Verifies a record and decrypts it in place: all but its last [`overhead`](Self::overhead) bytes are plaintext then.
+    ///
+    /// # Errors
+    /// Returns an error if the record is not authentic. Its content is undefined then.
+    fn open(&self, sequence: u64, header: &[u8; RECORD_HEADER_LEN], record: &mut [u8]) -> Result<(), ProtectionError>;
+
+    /// Returns the mask that encrypts and decrypts the sequence number of a record which begins with these bytes (RFC 9147 §4.2.3).
+    fn mask(&self, sample: &[u8; 16]) -> [u8; 2];
+
+    /// Returns how often the key may be used.
+    fn limits(&self) -> KeyLimits;
+}
+
+/// Makes the keys of associations: a key management method without messages.
+pub trait KeySource: fmt::Debug + Send + Sync {
+    /// Returns the identifiers of the methods that are offered to the peer, the most preferred first: 1 to
+    /// [`MAX_METHODS`], each once.
+    fn methods(&self) -> &[u8];
+
+    /// Returns the keys for the records that `sender` sends in this epoch. They must depend on all of `exchange`, on `sender` and on the epoch:
+    /// keys that are used twice with the same sequence numbers reveal what they protect.
+    ///
+    /// # Errors
+    /// Returns an error if there are no keys. Nothing is sent or received then.
+    fn derive(&self, exchange: &KeyExchange, sender: Role, epoch: u64) -> Result<Arc<dyn Protect>, ProtectionError>;
+}
+
+/// Most identifiers of key management methods that an end offers.
+pub const MAX_METHODS: usize = 8;
+
+/// The first epoch of an association. Lower ones belong to the handshake of DTLS (draft, "DTLS Considerations").
+pub(crate) const FIRST_EPOCH: u64 = 3;
+
+/// DTLSInnerPlaintext.type: application_data (RFC 9147 §4).
+const CONTENT_TYPE: u8 = 23;
+
+/// Bytes of a record with which its sequence number is encrypted.
+const MIN_SAMPLE: usize = 16;
+
+/// Bytes that a content type takes.
+const CONTENT_TYPE_LEN: usize = 1;
+
+/// Encryption of all packets of an association (draft-ietf-tsvwg-sctp-dtls-chunk). Experimental: the draft is not an RFC yet.
+///
+/// An association is reported ([`Event::Connected`](crate::Event::Connected)) when a packet of the peer has opened: then the peer has the keys.
+/// Requires no authentication ([`AuthConfig`](crate::AuthConfig)): [`validate`](crate::AssociationConfig::validate) refuses both together.
+#[derive(Clone, Default)]
+pub struct ProtectionConfig {
+    /// The source of the keys. Absent: DTLS chunks are not offered. With it, RFC 4895 is not offered: the draft forbids both together.
+    pub keys: Option<Arc<dyn KeySource>>,
+    /// Whether an association without DTLS chunks is refused ("strict DTLS mode" of the draft). Otherwise whoever can change the packets of the
+    /// handshake can remove the offer, and nothing is encrypted.
+    pub required: bool,
+}
+
+impl ProtectionConfig {
+    /// Returns the configuration that encrypts with keys of this source, and refuses peers that do not.
+    pub fn required(keys: Arc<dyn KeySource>) -> Self {
+        ProtectionConfig {
+            keys: Some(keys),
+            required: true,
+        }
+    }
+}
+
+/// Equal if the source is the same one.
+impl PartialEq for ProtectionConfig {
+    fn eq(&self, other: &Self) -> bool {
+        let same = match (&self.keys, &other.keys) {
+            (None, None) => true,
+            (Some(one), Some(two)) => Arc::ptr_eq(one, two),
+            _ => false,
+        };
+        same && self.required == other.required
+    }
+}
+
+/// Shows only whether there is a source of keys.
+impl fmt::Debug for ProtectionConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ProtectionConfig")
+            .field("has_keys", &self.keys.is_some())
+            .field("required", &self.required)
+            .finish()
+    }
+}
