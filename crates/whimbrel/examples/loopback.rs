@@ -1,18 +1,20 @@
 //! How fast one association is over UDP on loopback: payload Gbit per CPU second of both ends, which are two processes.
 //!
-//! `cargo run --release -p whimbrel --example loopback -- [MESSAGE BYTES] [MESSAGES] [MAX.BURST]`
+//! `cargo run --release -p whimbrel --example loopback -- [MESSAGE BYTES] [MESSAGES] [MAX.BURST] [encrypted]`
 //!
 //! With `udp` instead of a length: bare UDP datagrams of 1200 bytes, one system call each, as a yardstick.
 
 use std::io::BufRead;
 use std::net::UdpSocket;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use whimbrel::{AssociationConfig, Listener, Message, Stack, StackConfig};
+use whimbrel::{AssociationConfig, Listener, Message, ProtectionConfig, Stack, StackConfig};
+use whimbrel_secure::PreSharedKey;
 
 type Outcome<T = ()> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
@@ -27,8 +29,9 @@ fn main() -> Outcome {
         .nth(3)
         .map_or(Ok(StackConfig::MAX_BURST), |text| text.parse())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let is_encrypted = std::env::args().any(|arg| arg == "encrypted");
     if first.as_deref() == Some("receive") {
-        return runtime.block_on(async { tokio::spawn(receive()).await })?;
+        return runtime.block_on(async move { tokio::spawn(receive(is_encrypted)).await })?;
     }
     if first.as_deref() == Some("receive-udp") {
         return receive_udp();
@@ -40,16 +43,22 @@ fn main() -> Outcome {
     let count = args
         .next()
         .map_or(Ok((2_000_000_000 / len).max(1)), |text| text.parse())?;
-    runtime.block_on(async { tokio::spawn(send(len, count, max_burst)).await })?
+    runtime.block_on(async { tokio::spawn(send(len, count, max_burst, is_encrypted)).await })?
 }
 
 /// Buffers so that one packet of 1472 bytes holds one message of 1200.
-fn config(max_burst: u32) -> Outcome<StackConfig> {
+fn config(max_burst: u32, is_encrypted: bool) -> Outcome<StackConfig> {
+    let protection = if is_encrypted {
+        ProtectionConfig::required(Arc::new(PreSharedKey::new(&[7; 32])?))
+    } else {
+        ProtectionConfig::default()
+    };
     let association = AssociationConfig {
         recv_buffer: WINDOW,
         send_buffer: WINDOW,
         mtu: 1500,
         max_burst,
+        protection,
         ..AssociationConfig::default()
     };
     Ok(StackConfig {
@@ -59,15 +68,16 @@ fn config(max_burst: u32) -> Outcome<StackConfig> {
     })
 }
 
-async fn send(len: usize, count: usize, max_burst: u32) -> Outcome {
+async fn send(len: usize, count: usize, max_burst: u32, is_encrypted: bool) -> Outcome {
     let mut receiver = tokio::process::Command::new(std::env::current_exe()?)
         .arg("receive")
+        .args(is_encrypted.then_some("encrypted"))
         .stdout(Stdio::piped())
         .spawn()?;
     let mut lines = BufReader::new(receiver.stdout.take().ok_or("no output")?).lines();
     let addr = lines.next_line().await?.ok_or("the receiver did not start")?.parse()?;
 
-    let stack = Stack::bind(config(max_burst)?)?;
+    let stack = Stack::bind(config(max_burst, is_encrypted)?)?;
     let association = stack.connect(&[addr], PORT).await?;
     let payload = Bytes::from(vec![0x55; len]);
     let start = Instant::now();
@@ -89,17 +99,17 @@ async fn send(len: usize, count: usize, max_burst: u32) -> Outcome {
     );
     let gbit = received as f64 * 8.0 / 1e9;
     println!(
-        "{len} bytes x {count}, Max.Burst {max_burst}: {:.2} Gbit per CPU second of both ends ({:.2} Gbit/s; sender {sender:.2} s, receiver {receiver:.2} s)",
+        "{len} bytes x {count}, Max.Burst {max_burst}, encrypted: {is_encrypted}: {:.2} Gbit per CPU second of both ends ({:.2} Gbit/s; sender {sender:.2} s, receiver {receiver:.2} s)",
         gbit / (sender + receiver),
         gbit / elapsed,
     );
     Ok(())
 }
 
-async fn receive() -> Outcome {
+async fn receive(is_encrypted: bool) -> Outcome {
     let listener = Listener::bind(StackConfig {
         port: PORT,
-        ..config(StackConfig::MAX_BURST)?
+        ..config(StackConfig::MAX_BURST, is_encrypted)?
     })?;
     println!("{}", listener.stack().local_addrs()[0]);
     let association = listener.accept().await?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use whimbrel_proto::{AssocId, AssociationStats, PathId, PathInfo, SendError, SendFailure};
+use whimbrel_proto::{AssocId, AssociationStats, PathId, PathInfo, ProtectionStats, SendError, SendFailure};
 use whimbrel_wire::Payload;
 
 use crate::opened::{Opened, Wait, Waiting};
@@ -573,6 +573,44 @@ impl Association {
         let state = self.handle.shared.lock();
         let association = state.endpoint.association(self.handle.id);
         association.is_some_and(|association| association.uses_interleaving())
+    }
+
+    /// Returns whether all packets after the handshake are encrypted ([`AssociationConfig::protection`](crate::AssociationConfig::protection),
+    /// experimental). False if the association has ended.
+    ///
+    /// # Examples
+    ///
+    /// Both ends have the same random secret, and refuse others:
+    ///
+    /// ```no_run
+    /// use std::sync::Arc;
+    /// use whimbrel::{ProtectionConfig, Stack, StackConfig};
+    /// use whimbrel_secure::PreSharedKey;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let secret = [0; 32];
+    /// let mut config = StackConfig::local(["192.0.2.1:9899".parse()?, "198.51.100.1:9899".parse()?]);
+    /// config.association.protection = ProtectionConfig::required(Arc::new(PreSharedKey::new(&secret)?));
+    /// let stack = Stack::bind(config)?;
+    /// let association = stack.connect(&["203.0.113.1:9899".parse()?], 5001).await?;
+    /// assert!(association.is_encrypted());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn is_encrypted(&self) -> bool {
+        let state = self.handle.shared.lock();
+        let association = state.endpoint.association(self.handle.id);
+        association.is_some_and(|association| association.is_protected())
+    }
+
+    /// Returns the counters of encrypted packets, all zero if nothing is encrypted or the association has been forgotten.
+    pub fn protection_stats(&self) -> ProtectionStats {
+        let state = self.handle.shared.lock();
+        let association = state.endpoint.association(self.handle.id);
+        association
+            .map(|association| association.protection_stats())
+            .unwrap_or_default()
     }
 
     /// Sets the value of a stream that the scheduler of this end uses: its priority, 0 being the highest, or its weight (RFC 8260 §4.3.3).

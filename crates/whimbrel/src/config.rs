@@ -12,8 +12,7 @@ use crate::transport::Transport;
 #[derive(Clone, Debug)]
 pub struct StackConfig {
     /// Local IP addresses and UDP ports, one socket each. UDP port 0 lets the system choose one, the same for all; over
-    /// [`RawIp`](crate::RawIp) all ports are 0. The
-    /// unspecified address `0.0.0.0` stands for every IPv4 address of the host, `[::]` for every address of both versions. Empty: the
+    /// [`RawIp`](crate::RawIp) all ports are 0, and over [`RawIpAndUdp`](crate::RawIpAndUdp) those of addresses without UDP. The unspecified address `0.0.0.0` stands for every IPv4 address of the host, `[::]` for every address of both versions. Empty: the
     /// addresses from which the peer of the first [`connect`](crate::Stack::connect) is reached cannot be known yet, so a
     /// stack that is made with [`Stack::toward`](crate::Stack::toward) finds them itself.
     pub local: Vec<SocketAddr>,
@@ -63,7 +62,7 @@ pub struct StackConfig {
     pub buffer_memory: u64,
     /// Whether packets to other SCTP ports are answered as out of the blue (RFC 9260 §8.4), so that a connection to the wrong port is refused
     /// at once. `Some(false)` is for UDP ports that several stacks share. `None`: they are answered over UDP, and not over
-    /// [`RawIp`](crate::RawIp), where other stacks of the host may have these ports.
+    /// [`RawIp`](crate::RawIp) or [`RawIpAndUdp`](crate::RawIpAndUdp), where other stacks of the host may have these ports.
     pub answer_all_ports: Option<bool>,
     /// Bytes asked of the system for each socket's receive and send buffer. Linux grants no more than `net.core.rmem_max` and
     /// `net.core.wmem_max`, unless the process has CAP_NET_ADMIN; `Stack::socket_buffers` returns what was granted. 1 Gbit/s fills
@@ -134,6 +133,7 @@ impl Default for StackConfig {
                 max_mtu: Some(u16::MAX),
                 partial_reliability: true,
                 stream_changes: true,
+                ecn_count: true,
                 ..AssociationConfig::default()
             },
             backlog: 1024,

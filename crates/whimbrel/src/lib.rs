@@ -21,7 +21,7 @@
 //! | record windows, losses and verdicts | [`Stack::trace`] |
 //! | add and remove addresses | [`Stack::add_local_address`], [`Stack::remove_local_address`]; [`Stack::follow_addresses`], [`AddressWatch`] |
 //! | choose or change the scheme | [`AssociationConfig::scheme`], [`Association::set_congestion_control`] |
-//! | use SCTP directly over IP | [`RawIp`] |
+//! | use SCTP directly over IP | [`RawIp`], [`RawIpAndUdp`] |
 //! | carry datagrams otherwise | [`transport::Transport`] |
 //! | test with outages and crashes, in virtual time | `simulated` (feature `simulated`) |
 //!
@@ -115,7 +115,7 @@ pub use association::{Association, ReceivedMessage};
 pub use config::StackConfig;
 pub use error::{AssociationError, BindError, ConnectError, TrySendError};
 pub use paths::{PathChange, PathEvent, PathEvents};
-pub use raw::RawIp;
+pub use raw::{RawIp, RawIpAndUdp};
 pub use stack::{Listener, Stack};
 pub use statistics::{Snapshot, Statistics};
 pub use stream::Stream;
@@ -135,8 +135,8 @@ pub use whimbrel_control::{Rate, Scheme, SchemeParts, Span};
 pub use whimbrel_proto::{
     AddressError, AssociationConfig, AssociationStats, AuthConfig, CloseReason, ConfigError, Discard, Ecn,
     ErrorDetection, HeartbeatTimer, JudgedLosses, MAX_PINGS, Message, MessagePayload, PathId, PathInfo, PathQuality,
-    PathState, Preset, Reliability, RuleChanges, Scheduler, SendFailure, SendFailureCause, StreamChange,
-    StreamChangeError, StreamList,
+    PathState, Preset, ProtectionConfig, ProtectionStats, Reliability, RuleChanges, Scheduler, SendFailure,
+    SendFailureCause, StreamChange, StreamChangeError, StreamList,
 };
 
 /// The UDP port registered for SCTP encapsulated in UDP (RFC 6951 §5.1).

@@ -104,6 +104,7 @@ mod linux {
     }
 
     impl<S: AsFd> Drop for Fragmenting<'_, S> {
+        // [8899:4.5-1]
         fn drop(&mut self) {
             match self.local {
                 IpAddr::V4(_) => {

@@ -5,7 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::StackConfig;
 use crate::interface;
-use crate::transport::{Socket, Transport};
+use crate::transport::{Ports, Socket, Transport};
+use crate::udp::Udp;
 
 /// SCTP directly over IP (protocol 132), without UDP: a [`Transport`] for [`StackConfig::transport`].
 ///
@@ -17,7 +18,7 @@ use crate::transport::{Socket, Transport};
 /// [`StackConfig::answer_all_ports`] there is no filter, and packets to other ports are answered with an ABORT (RFC 9260 §8.4): that is for a
 /// stack that is the only one at its addresses.
 ///
-/// Routes and interfaces are chosen as by [`Udp`](crate::Udp).
+/// Routes and interfaces are chosen as by [`Udp`].
 ///
 /// # Examples
 ///
@@ -63,8 +64,60 @@ impl Transport for RawIp {
         interface::source_toward(peer)
     }
 
-    fn has_ports(&self) -> bool {
-        false
+    fn ports(&self) -> Ports {
+        Ports::None
+    }
+}
+
+/// SCTP directly over IP and inside UDP, for one stack: local addresses with port 0 are of the first kind ([`RawIp`]), others of the second
+/// ([`Udp`]). An IP address may be of both.
+///
+/// It serves peers of both kinds at one address, and follows a peer that leaves UDP or begins to use it (RFC 6951 §5.4), once the addresses
+/// that it used before do not answer. Paths of one association may differ: the peer's addresses have port 0, or the UDP port of the peer.
+/// [`Stack::follow_addresses`](crate::Stack::follow_addresses) adds new addresses without UDP.
+///
+/// # Examples
+///
+/// ```no_run
+/// use std::sync::Arc;
+///
+/// use whimbrel::{Listener, RawIpAndUdp, StackConfig};
+///
+/// # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+/// let config = StackConfig {
+///     port: 3868,
+///     transport: Some(Arc::new(RawIpAndUdp)),
+///     ..StackConfig::local(["192.0.2.1:0".parse()?, "192.0.2.1:9899".parse()?])
+/// };
+/// let association = Listener::bind(config)?.accept().await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RawIpAndUdp;
+
+impl Transport for RawIpAndUdp {
+    /// Opens a raw socket if the port of `addr` is 0, or else a UDP socket.
+    ///
+    /// # Errors
+    /// Returns the errors of [`RawIp`] and [`Udp`].
+    fn bind(&self, addr: SocketAddr, config: &StackConfig) -> io::Result<Box<dyn Socket>> {
+        match addr.port() {
+            0 => RawIp.bind(addr, config),
+            _ => Udp.bind(addr, config),
+        }
+    }
+
+    fn local_addrs(&self) -> Vec<IpAddr> {
+        interface::local_addrs()
+    }
+
+    fn source_toward(&self, peer: SocketAddr) -> io::Result<IpAddr> {
+        interface::source_toward(peer)
+    }
+
+    fn ports(&self) -> Ports {
+        Ports::Some
     }
 }
 

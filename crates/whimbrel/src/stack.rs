@@ -13,7 +13,7 @@ use crate::environment::{self, Environment};
 use crate::interface;
 use crate::shared::{Progress, Shared, SocketChange};
 use crate::trace::{Trace, TraceKinds};
-use crate::transport::{Socket, Transport, Trouble};
+use crate::transport::{Ports, Socket, Transport, Trouble};
 use crate::{
     AddressChange, AddressError, AddressWatch, AssociationError, BindError, CloseReason, ConnectError, Message,
     StackConfig,
@@ -104,7 +104,7 @@ impl Stack {
             max_unassociated_per_address: config.max_unassociated_per_address,
             first_message_timeout: config.first_message_timeout,
             evict_after: config.evict_after,
-            answer_all_ports: config.answer_all_ports.unwrap_or(transport.has_ports()),
+            answer_all_ports: config.answer_all_ports.unwrap_or(transport.ports() == Ports::All),
             timer_granularity: granularity,
             ..EndpointConfig::default()
         };
@@ -161,7 +161,7 @@ impl Stack {
         messages: impl IntoIterator<Item = Message>,
     ) -> Result<Association, ConnectError> {
         let peer = &peer.iter().copied().map(interface::canonical).collect::<Vec<_>>()[..];
-        if !self.handle.transport.has_ports()
+        if self.handle.transport.ports() == Ports::None
             && let Some(addr) = peer.iter().find(|addr| addr.port() != 0)
         {
             return Err(ConnectError::HasPort(*addr));
@@ -208,7 +208,7 @@ impl Stack {
         }
         let port = state.local.first().map_or(0, SocketAddr::port);
         let mut addr = interface::canonical(addr);
-        if addr.port() == 0 {
+        if addr.port() == 0 && self.handle.transport.ports() == Ports::All {
             addr.set_port(port);
         }
         // Its socket may still be there.
@@ -508,7 +508,7 @@ fn bind_socket(
     transport.bind(addr, config).map_err(|source| {
         if addr.is_ipv6() && !interface::has_ipv6() {
             BindError::NoIpv6(addr)
-        } else if transport.has_ports() {
+        } else if addr.port() != 0 || transport.ports() == Ports::All {
             BindError::Bind { addr, source }
         } else {
             let addr = addr.ip();
@@ -525,7 +525,7 @@ fn bind_once(
     let mut sockets: Vec<Box<dyn Socket>> = Vec::new();
     for &addr in addrs {
         let mut addr = addr;
-        if addr.port() == 0 {
+        if addr.port() == 0 && transport.ports() == Ports::All {
             addr.set_port(sockets.first().map_or(0, |first| first.local_addr().port()));
         }
         sockets.push(bind_socket(transport, addr, config)?);

@@ -397,6 +397,7 @@ fn trouble(error: &nix::libc::sock_extended_err) -> Option<Trouble> {
     Trouble::of(&io::Error::from_raw_os_error(errno))
 }
 
+// [6951:5.8-1]
 fn codepoint(ecn: Ecn) -> Option<EcnCodepoint> {
     match ecn {
         Ecn::NotEct => None,

@@ -123,11 +123,22 @@ pub trait Transport: Debug + Send + Sync + 'static {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Returns whether addresses have ports, as those of UDP. Without, all ports are 0 at both ends, and the packets of all SCTP ports may
-    /// arrive at a socket: those to other ports are not answered, unless [`StackConfig::answer_all_ports`] asks for it. Default: true.
-    fn has_ports(&self) -> bool {
-        true
+    /// Returns whether addresses have ports, as those of UDP. Without, the packets of all SCTP ports may arrive at a socket: those to other ports
+    /// are not answered, unless [`StackConfig::answer_all_ports`] asks for it. Default: all have one.
+    fn ports(&self) -> Ports {
+        Ports::All
     }
+}
+
+/// Which addresses of a transport have ports, at both ends. Those without have port 0.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Ports {
+    /// All: a local address with port 0 gets one that is free.
+    All,
+    /// None, as with SCTP directly over IP.
+    None,
+    /// Some: port 0 is for addresses without.
+    Some,
 }
 
 /// A socket of a [`Transport`]: one local address. The stack sends the packets of a path through the socket of the path's local address.
@@ -300,6 +311,7 @@ impl Trouble {
             }
         }
         match error.kind() {
+            // [6951:5.5-3, 5.5-4, 5.5-5]
             io::ErrorKind::ConnectionRefused => Some(Trouble::PortUnreachable),
             io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable | io::ErrorKind::NetworkDown => {
                 Some(Trouble::HostUnreachable)

@@ -92,6 +92,8 @@ fn is_expected(association: &Association, remote: SocketAddr, trouble: Trouble) 
 /// Returns the MTU in bytes that a report proves for an association whose packets have this Verification Tag. A reported MTU of 0 means that
 /// the report does not say it.
 // [9260:10-5, 10-6]
+// [6951:5.5-1]
+// [8899:3-9, 4.6.1-1, 4.6.1-2, 4.6.1-3, 4.6.1-4, 6.2.1.4-1, 6.2.2.4-1]
 fn proven_mtu(witness: Witness, reported: u32, tag: Option<u32>) -> Option<u16> {
     let mtu = match (witness, reported) {
         // Before INIT ACK the tag is 0, which anyone knows.
@@ -109,6 +111,7 @@ mod tests {
     use super::*;
 
     // [9260:10-5]
+    // [8899:3-9, 4.6.1-1, 4.6.1-2, 4.6.1-3, 4.6.1-4, 6.2.1.4-1, 6.2.2.4-1]
     #[test]
     fn the_network_has_to_quote_the_tag() {
         let by_network = |quoted, tag| proven_mtu(Witness::Network(quoted), 900, tag);

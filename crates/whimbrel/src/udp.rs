@@ -29,6 +29,7 @@ impl Transport for Udp {
         interface::local_addrs()
     }
 
+    // [6951:5.3-1]
     fn source_toward(&self, peer: SocketAddr) -> io::Result<IpAddr> {
         interface::source_toward(peer)
     }

@@ -309,6 +309,7 @@ fn forge_icmp_with(kind: u8, code: u8, mtu: u16, quoted_from: SocketAddr, quoted
         .unwrap();
 }
 
+// [6951:5.5-1]
 #[test]
 fn forged_icmp_of_any_kind_ends_nothing() {
     whimbrel_testkit::needs!(whimbrel_testkit::namespaces());
@@ -358,28 +359,16 @@ fn section_10_a_report_of_a_packet_that_is_too_big_counts_with_the_verification_
                 quoted.copy_from_slice(&packet[28..36]);
             }
         }
-        let mtu = || client.paths()[0].mtu;
-        let becomes = async |wanted| {
-            let wait = async {
-                while mtu() != wanted {
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
-            };
-            timeout(PATIENCE, wait)
-                .await
-                .unwrap_or_else(|_| panic!("{} instead of {wanted}", mtu()));
-        };
-        // That of the loopback interface, as the search finds out (RFC 8899).
-        becomes(65535).await;
+        mtu_is_found(&client, &server).await;
         let mut other = quoted;
         other[7] ^= 1;
         for without in [&other[..], &quoted[..6], &[]] {
             forge_icmp_with(3, 4, 1300, ends.0, ends.1, without);
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
-        assert_eq!(mtu(), 65535, "forged");
+        assert_eq!(client.paths()[0].mtu, 65535, "forged");
         forge_icmp_with(3, 4, 1400, ends.0, ends.1, &quoted);
-        becomes(1400).await;
+        mtu_becomes(&client, 1400).await;
     });
 }
 
@@ -540,18 +529,39 @@ fn two_private_addresses_reach_a_server_through_nats() {
     });
 }
 
+async fn mtu_becomes(association: &Association, wanted: u16) {
+    let mtu = || association.paths()[0].mtu;
+    let wait = async {
+        while mtu() != wanted {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(PATIENCE, wait)
+        .await
+        .unwrap_or_else(|_| panic!("{} instead of {wanted}", mtu()));
+}
+
+/// The first long message starts the search (RFC 8899), which finds the MTU of the loopback interface.
+async fn mtu_is_found(client: &Association, server: &Association) {
+    client.send(Message::new(0, vec![0; 2000])).await.unwrap();
+    timeout(PATIENCE, server.recv()).await.unwrap().unwrap().unwrap();
+    mtu_becomes(client, 65535).await;
+}
+
 /// Sends messages over the loopback interface, whose MTU becomes 1400 in between.
 fn send_while_the_mtu_falls(addrs: [&'static str; 2]) {
     in_namespace(|| async move {
         for addr in addrs {
-            // `nodad`: IPv6 addresses can be used at once.
+            // `nodad`: without the test for duplicates, which takes a second.
             ip(&format!("addr add {addr} dev lo nodad"));
+            whimbrel_testkit::await_address(|| Command::new("ip"), addr);
         }
         let [listener, stack] = addrs.map(|addr| StackConfig::local([SocketAddr::new(addr.parse().unwrap(), 0)]));
         let (listener, stack) = (Listener::bind(listener).unwrap(), Stack::bind(stack).unwrap());
         let (peers, port) = (listener.stack().local_addrs().to_vec(), listener.stack().port());
         let (client, server) = tokio::join!(stack.connect(&peers, port), listener.accept());
         let (client, server) = (client.unwrap(), server.unwrap());
+        mtu_is_found(&client, &server).await;
         let send = async {
             for n in 0..100 {
                 if n == 50 {
@@ -567,7 +577,7 @@ fn send_while_the_mtu_falls(addrs: [&'static str; 2]) {
             }
         };
         timeout(PATIENCE, async { tokio::join!(send, receive) }).await.unwrap();
-        assert_eq!(client.paths()[0].mtu, 1400);
+        mtu_becomes(&client, 1400).await;
     });
 }
 

@@ -59,6 +59,7 @@ fn every_field_of_the_configuration_can_be_set_with_exported_types() {
         )),
         reporting: whimbrel::ReportingChanges::default(),
         auth: whimbrel::AuthConfig::default(),
+        protection: whimbrel::ProtectionConfig::default(),
         scheduler: whimbrel::Scheduler::RoundRobin,
         zero_checksum: Some(whimbrel::ErrorDetection::Dtls),
         rules: whimbrel::RuleChanges {
@@ -99,6 +100,7 @@ fn no_field_of_the_configuration_has_a_type_that_is_not_exported() {
         "AssociationConfig",
         "Scheduler",
         "ErrorDetection",
+        "ProtectionConfig",
     ];
     let mut fields = 0;
     for (source, name) in [

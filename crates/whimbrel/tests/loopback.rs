@@ -65,9 +65,7 @@ async fn messages_keep_their_content_and_order_in_both_directions() {
 
 #[tokio::test]
 async fn messages_may_go_with_the_handshake() {
-    // Without probes and answers to those.
-    let mut config = on(&["127.0.0.1:0"]);
-    config.association.max_mtu = None;
+    let config = on(&["127.0.0.1:0"]);
     let listener = Listener::bind(config.clone()).unwrap();
     let stack = Stack::bind(config).unwrap();
     let (addrs, port) = (listener.stack().local_addrs().to_vec(), listener.stack().port());
@@ -145,6 +143,7 @@ async fn a_closed_port_refuses_at_once() {
 }
 
 // [9260:10-4]
+// [6951:5.5-3, 5.5-4, 5.5-5]
 #[tokio::test]
 async fn section_10_a_report_about_one_peer_ends_no_association_with_another() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -17,9 +17,11 @@ const TOLERANCE: f64 = 0.1;
 /// Mean lateness in each simulation, us. A program wakes up late, by a time that differs from machine to machine: a ping over an emulated path
 /// of 2 ms takes 2.3 ms on a virtual machine. In a few cases this changes the goodput by a sixth.
 const LATENESS_US: [u64; 6] = [0, 30, 60, 90, 120, 150];
-/// Lengths of the file that may be tried, in percent of what is carried within [`Case::seconds`].
-const LENGTHS: [u64; 6] = [100, 110, 120, 130, 145, 160];
-/// The width of a simulated range, relative to its middle, with which a length is good.
+/// Lengths of the file that may be tried, in percent of what is carried within [`Case::seconds`], each with a limit of the queue, in percent of
+/// [`Case::queue`]. Where slow start fills the queue, the limit determines which packets are lost at once; standard SCTP waits for a timeout
+/// when one of these is lost again.
+const TRIALS: [(u64, u64); 6] = [(100, 100), (110, 105), (120, 110), (130, 115), (145, 120), (160, 125)];
+/// The width of a simulated range, relative to its middle, with which a trial is good.
 const NARROW: f64 = 0.02;
 /// The width above which there are more live transfers.
 const WIDE: f64 = 0.05;
@@ -39,6 +41,8 @@ pub(crate) struct Case {
     pub(crate) loss: f64,
     /// Length of the file; by default about what is carried within [`Case::seconds`].
     pub(crate) bytes: Option<u64>,
+    /// Limit of the queue, in percent of the usual one.
+    pub(crate) queue_percent: u64,
 }
 
 /// What sends the file.
@@ -66,6 +70,7 @@ pub(crate) fn all() -> Vec<Case> {
                         rate_mbps,
                         loss,
                         bytes: None,
+                        queue_percent: 100,
                     });
                 }
             }
@@ -92,6 +97,7 @@ pub(crate) fn long() -> Vec<Case> {
         rate_mbps,
         loss: 0.0,
         bytes: Some(1_000_000_000),
+        queue_percent: 100,
     });
     long.into()
 }
@@ -123,7 +129,7 @@ impl Case {
 
     /// Returns the queue limit in packets: the bandwidth-delay product, and enough for a burst where that is small.
     fn queue(&self) -> u64 {
-        (self.rate_mbps * 1000 * self.rtt_ms / (1500 * 8)).max(50)
+        (self.rate_mbps * 1000 * self.rtt_ms / (1500 * 8)).max(50) * self.queue_percent / 100
     }
 
     /// Returns the allowed lateness of 99 % of packets: a tenth of the round-trip time with a full queue.
@@ -217,10 +223,10 @@ impl Case {
         world.unwrap().run().flows.remove(0)
     }
 
-    /// Chooses the length of the file and simulates its transfer.
+    /// Chooses the length of the file and the limit of the queue, and simulates the transfer.
     ///
-    /// At some lengths the lateness decides whether one of the last packets is lost, which costs a timeout of a second. The first length
-    /// with a narrow range is taken, or the one with the narrowest. Only simulations decide.
+    /// At some lengths the lateness decides whether one of the last packets is lost, which costs a timeout of a second; with some queues,
+    /// whether a retransmission is. The first trial with a narrow range is taken, or the one with the narrowest. Only simulations decide.
     pub(crate) fn plan(&self) -> Plan {
         let pilot = format!("{{ kind = \"endless\", message_bytes = {MESSAGE_BYTES} }}");
         if let Some(bytes) = self.bytes {
@@ -228,8 +234,9 @@ impl Case {
         }
         let carried = self.simulate(&pilot, 0, 0, Some(self.seconds())).goodput_bytes;
         let mut best: Option<Plan> = None;
-        for percent in LENGTHS {
-            let plan = self.plan_for(carried * percent / 100);
+        for (percent, queue_percent) in TRIALS {
+            let case = Case { queue_percent, ..*self };
+            let plan = case.plan_for(carried * percent / 100);
             let width = plan.simulated.width();
             if best.as_ref().is_none_or(|best| width < best.simulated.width()) {
                 best = Some(plan);

@@ -46,10 +46,12 @@ fn lists_every_scheme_with_its_parts() {
         "veno",
         "westwood",
         "cubic",
+        "abba",
         "bbr",
         "bbr1",
         "copa",
         "whimbrel",
+        "drain",
         "oracle",
     ] {
         assert!(names.contains(&name), "{name}");

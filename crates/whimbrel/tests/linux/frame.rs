@@ -1,6 +1,6 @@
 //! Ethernet, ARP and IPv4 as far as two hosts on a cable need them.
 
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use whimbrel_proto::Ecn;
 
@@ -12,6 +12,8 @@ const IPV4: usize = 20;
 const TYPE_IPV4: u16 = 0x0800;
 const TYPE_ARP: u16 = 0x0806;
 const PROTOCOL_SCTP: u8 = 132;
+const PROTOCOL_UDP: u8 = 17;
+const UDP: usize = 8;
 
 type Mac = [u8; 6];
 
@@ -43,10 +45,10 @@ pub(crate) fn text(mac: Mac) -> String {
 /// What came in a frame.
 #[derive(PartialEq, Debug)]
 pub(crate) enum Content<'a> {
-    /// An SCTP packet, with source, destination and ECN bits.
+    /// An SCTP packet, with source, destination and ECN bits. Without UDP, the ports are 0.
     Sctp {
-        source: Ipv4Addr,
-        destination: Ipv4Addr,
+        source: SocketAddrV4,
+        destination: SocketAddrV4,
         ecn: Ecn,
         packet: &'a [u8],
     },
@@ -55,6 +57,12 @@ pub(crate) enum Content<'a> {
         answer: Vec<u8>,
     },
     Other,
+}
+
+/// Whether the frame holds an INIT.
+pub(crate) fn is_init(interface: usize, frame: &[u8]) -> bool {
+    const FIRST_CHUNK: usize = 12;
+    matches!(read(interface, frame), Content::Sctp { packet, .. } if packet.get(FIRST_CHUNK) == Some(&1))
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
@@ -85,7 +93,7 @@ pub(crate) fn read(interface: usize, frame: &[u8]) -> Content<'_> {
 fn read_ipv4(body: &[u8]) -> Content<'_> {
     let header = usize::from(body[0] & 0x0f) * 4;
     let len = usize::from(u16_at(body, 2));
-    if body[9] != PROTOCOL_SCTP || body[0] >> 4 != 4 {
+    if !matches!(body[9], PROTOCOL_SCTP | PROTOCOL_UDP) || body[0] >> 4 != 4 {
         return Content::Other;
     }
     assert_eq!(sum(&body[..header]), 0xffff, "checksum of an IPv4 header");
@@ -94,16 +102,21 @@ fn read_ipv4(body: &[u8]) -> Content<'_> {
         0,
         "a fragment, although packets fit the cable"
     );
+    let (ports, packet) = match body[9] {
+        PROTOCOL_UDP => ([header, header + 2].map(|at| u16_at(body, at)), header + UDP),
+        _ => ([0, 0], header),
+    };
+    let address = |at: usize| Ipv4Addr::new(body[at], body[at + 1], body[at + 2], body[at + 3]);
     Content::Sctp {
-        source: Ipv4Addr::new(body[12], body[13], body[14], body[15]),
-        destination: Ipv4Addr::new(body[16], body[17], body[18], body[19]),
+        source: SocketAddrV4::new(address(12), ports[0]),
+        destination: SocketAddrV4::new(address(16), ports[1]),
         ecn: match body[1] & 3 {
             0 => Ecn::NotEct,
             1 => Ecn::Ect1,
             2 => Ecn::Ect0,
             _ => Ecn::Ce,
         },
-        packet: &body[header..len],
+        packet: &body[packet..len],
     }
 }
 
@@ -123,8 +136,9 @@ fn read_arp(interface: usize, body: &[u8]) -> Content<'_> {
 }
 
 /// A frame for the guest that holds an SCTP packet.
-pub(crate) fn write(source: Ipv4Addr, destination: Ipv4Addr, ecn: Ecn, packet: &[u8]) -> Vec<u8> {
-    let interface = interface_of(destination);
+pub(crate) fn write(source: SocketAddrV4, destination: SocketAddrV4, ecn: Ecn, packet: &[u8]) -> Vec<u8> {
+    let interface = interface_of(*destination.ip());
+    let has_udp = destination.port() != 0;
     let mut frame = ethernet(interface, TYPE_IPV4);
     let ecn = match ecn {
         Ecn::NotEct => 0,
@@ -133,13 +147,24 @@ pub(crate) fn write(source: Ipv4Addr, destination: Ipv4Addr, ecn: Ecn, packet: &
         Ecn::Ce => 3,
     };
     frame.extend_from_slice(&[0x45, ecn]);
-    frame.extend_from_slice(&((IPV4 + packet.len()) as u16).to_be_bytes());
+    let (protocol, udp) = if has_udp {
+        (PROTOCOL_UDP, UDP)
+    } else {
+        (PROTOCOL_SCTP, 0)
+    };
+    frame.extend_from_slice(&((IPV4 + udp + packet.len()) as u16).to_be_bytes());
     // No identification, do not fragment, 64 hops.
-    frame.extend_from_slice(&[0, 0, 0x40, 0, 64, PROTOCOL_SCTP, 0, 0]);
-    frame.extend_from_slice(&source.octets());
-    frame.extend_from_slice(&destination.octets());
+    frame.extend_from_slice(&[0, 0, 0x40, 0, 64, protocol, 0, 0]);
+    frame.extend_from_slice(&source.ip().octets());
+    frame.extend_from_slice(&destination.ip().octets());
     let checksum = !sum(&frame[ETHERNET..]);
     frame[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&checksum.to_be_bytes());
+    if has_udp {
+        // No checksum (RFC 768).
+        for field in [source.port(), destination.port(), (UDP + packet.len()) as u16, 0] {
+            frame.extend_from_slice(&field.to_be_bytes());
+        }
+    }
     frame.extend_from_slice(packet);
     frame
 }
@@ -158,16 +183,17 @@ fn sum(header: &[u8]) -> u16 {
 
 #[test]
 fn what_is_written_is_read() {
-    let (ours, theirs) = (our_address(1), their_address(1));
-    let frame = write(ours, theirs, Ecn::Ect0, &[7; 33]);
-    assert_eq!(frame.len(), 14 + 20 + 33);
-    assert_eq!(
-        read(1, &frame),
-        Content::Sctp {
-            source: ours,
-            destination: theirs,
+    for (port, header) in [(0, 0), (9899, 8)] {
+        let [source, destination] = [our_address(1), their_address(1)].map(|ip| SocketAddrV4::new(ip, port));
+        let frame = write(source, destination, Ecn::Ect0, &[7; 33]);
+        assert_eq!(frame.len(), 14 + 20 + header + 33);
+        let read = read(1, &frame);
+        let written = Content::Sctp {
+            source,
+            destination,
             ecn: Ecn::Ect0,
-            packet: &[7; 33]
-        }
-    );
+            packet: &[7; 33],
+        };
+        assert_eq!(read, written);
+    }
 }

@@ -26,7 +26,16 @@ const MODULES: &str = "/usr/lib/uml/modules";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stack {
     Kernel,
+    /// The kernel's, inside UDP (RFC 6951).
+    KernelUdp,
     Usrsctp,
+}
+
+impl Stack {
+    /// The UDP port of both ends; 0 is plain SCTP over IP.
+    pub(crate) fn udp_port(self) -> u16 {
+        if self == Stack::KernelUdp { 9899 } else { 0 }
+    }
 }
 
 /// As many guests run at a time. Each uses some 30 megabytes of /dev/shm, of which containers often have 64.
@@ -73,8 +82,8 @@ pub(crate) struct Guest {
     log: Arc<Mutex<String>>,
     errors: JoinHandle<()>,
     folder: PathBuf,
-    /// Given back last.
-    _turn: Turn,
+    /// Given back last. None once it was killed to boot again.
+    turn: Option<Turn>,
 }
 
 impl Guest {
@@ -88,7 +97,17 @@ impl Guest {
 
     /// The same with these settings.
     pub(crate) fn boot_on(machine: &Machine, stack: Stack) -> Self {
-        let turn = Turn::take();
+        Self::boot_in_turn(machine, stack, Turn::take())
+    }
+
+    /// Is killed, and boots again.
+    pub(crate) fn reboot(&mut self, stack: Stack) {
+        self.kill();
+        let turn = self.turn.take().expect("it has one while it runs");
+        *self = Self::boot_in_turn(machine::can_run(stack).unwrap(), stack, turn);
+    }
+
+    fn boot_in_turn(machine: &Machine, stack: Stack, turn: Turn) -> Self {
         let folder = root_folder(stack, machine);
         let mut command = kernel_command(machine, &folder);
         // Pairs of sockets are the cables; frames neither get lost in them nor change their order.
@@ -150,7 +169,7 @@ impl Guest {
             log,
             errors,
             folder,
-            _turn: turn,
+            turn: Some(turn),
         }
     }
 
@@ -190,7 +209,7 @@ fn root_folder(stack: Stack, machine: &Machine) -> PathBuf {
     }
     let peer = folder.join("peer");
     match stack {
-        Stack::Kernel => machine::compile(&["-static", "peer.c", "kernel.c"], &peer),
+        Stack::Kernel | Stack::KernelUdp => machine::compile(&["-static", "peer.c", "kernel.c"], &peer),
         Stack::Usrsctp => machine::compile(&["-static", "peer.c", "usrsctp.c", "-lusrsctp", "-lpthread"], &peer),
     }
     for name in machine.preload {
@@ -248,8 +267,8 @@ fn carry_frames(interface: usize, cable: UnixDatagram, sender: Sender<Arrival>) 
     });
 }
 
-impl Drop for Guest {
-    fn drop(&mut self) {
+impl Guest {
+    fn kill(&mut self) {
         // It has helper processes, which live in its group. If we are killed ourselves, the end of its input turns it off.
         let group = Pid::from_raw(self.child.id() as i32);
         let _ = killpg(group, Signal::SIGKILL);
@@ -258,5 +277,13 @@ impl Drop for Guest {
             let _ = cable.shutdown(std::net::Shutdown::Both);
         }
         let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        if self.turn.is_some() {
+            self.kill();
+        }
     }
 }

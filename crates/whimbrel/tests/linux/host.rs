@@ -1,16 +1,16 @@
 //! Our end: an endpoint over raw IP, its two addresses, the cables to the guest, and scissors.
 
-use std::collections::VecDeque;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::collections::{BTreeSet, VecDeque};
+use std::net::{SocketAddr, SocketAddrV4};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use whimbrel_control::{Rng, Span, Time};
 use whimbrel_proto::{
-    AssocId, AssociationConfig, CloseReason, Endpoint, EndpointConfig, Event, Message, MessagePayload, PacketMeta,
-    PathState, Received, Reliability, SendError, TransportAddr,
+    AssocId, AssociationConfig, CloseReason, Ecn, Endpoint, EndpointConfig, Event, Message, MessagePayload, PacketMeta,
+    PathState, Received, Reliability, SendError, StreamChange, TransportAddr,
 };
-use whimbrel_wire::{ByteSink, Checksum, ChecksumField, ChunkType, PacketView};
+use whimbrel_wire::{ByteSink, Checksum, ChecksumField, Chunk, ChunkType, PacketView};
 
 use crate::frame::{self, Content, INTERFACES};
 use crate::guest::{Arrival, Guest, Stack};
@@ -35,9 +35,17 @@ pub(crate) struct Host {
     start: Instant,
     /// Cables that lead nowhere.
     pub(crate) cut: [bool; INTERFACES],
+    /// What we send is lost until the guest sends an INIT: else a guest that has started again answers a HEARTBEAT with ABORT.
+    is_mute: bool,
     /// One in N packets is lost, in each direction.
     pub(crate) lose_each: Option<u64>,
+    /// One in N packets that may be marked is (RFC 3168), in each direction.
+    pub(crate) mark_each: Option<u64>,
     carried: [u64; 2],
+    /// Types of the chunks sent by us and by the guest.
+    pub(crate) chunks: [BTreeSet<ChunkType>; 2],
+    /// The FSN of the guest's first fragment that does not begin a message (RFC 8260).
+    pub(crate) second_fragment: Option<u32>,
     /// Those that got through.
     pub(crate) frames: Frames,
     events: VecDeque<(AssocId, Event)>,
@@ -48,15 +56,10 @@ pub(crate) struct Host {
     has_early_data: bool,
 }
 
-fn addr(address: Ipv4Addr) -> TransportAddr {
-    // Port 0 is plain SCTP over IP.
-    SocketAddr::new(address.into(), 0)
-}
-
-fn ipv4(address: TransportAddr) -> Ipv4Addr {
-    match address.ip() {
-        IpAddr::V4(address) => address,
-        IpAddr::V6(address) => panic!("{address} from an endpoint that has none of its kind"),
+fn ipv4(address: TransportAddr) -> SocketAddrV4 {
+    match address {
+        SocketAddr::V4(address) => address,
+        SocketAddr::V6(address) => panic!("{address} from an endpoint that has none of its kind"),
     }
 }
 
@@ -71,13 +74,24 @@ pub(crate) fn config() -> AssociationConfig {
 }
 
 /// The guest's addresses, the primary one first.
-pub(crate) fn theirs() -> [TransportAddr; INTERFACES] {
-    std::array::from_fn(|i| addr(frame::their_address(i)))
+pub(crate) fn theirs(stack: Stack) -> [TransportAddr; INTERFACES] {
+    std::array::from_fn(|i| SocketAddr::new(frame::their_address(i).into(), stack.udp_port()))
 }
 
 /// Ours, in the same order.
-pub(crate) fn ours() -> [TransportAddr; INTERFACES] {
-    std::array::from_fn(|i| addr(frame::our_address(i)))
+pub(crate) fn ours(stack: Stack) -> [TransportAddr; INTERFACES] {
+    std::array::from_fn(|i| SocketAddr::new(frame::our_address(i).into(), stack.udp_port()))
+}
+
+fn endpoint(stack: Stack, config: &AssociationConfig, addresses: usize, seed: u64) -> Endpoint {
+    let config = EndpointConfig {
+        local_port: PORT,
+        local_addrs: ours(stack)[..addresses].to_vec(),
+        listen: true,
+        association: config.clone().into(),
+        ..EndpointConfig::default()
+    };
+    Endpoint::new(config, Box::new(Rng::stream(seed, "endpoint"))).unwrap()
 }
 
 impl Host {
@@ -89,25 +103,20 @@ impl Host {
     /// The same with the given number of our addresses and other settings.
     pub(crate) fn with(stack: Stack, addresses: usize, config: AssociationConfig) -> Self {
         let guest = Guest::boot(stack);
-        let endpoint = Endpoint::new(
-            EndpointConfig {
-                local_port: PORT,
-                local_addrs: ours()[..addresses].to_vec(),
-                listen: true,
-                association: config.clone().into(),
-                ..EndpointConfig::default()
-            },
-            Box::new(Rng::stream(u64::from(std::process::id()), "endpoint")),
-        );
+        let endpoint = endpoint(stack, &config, addresses, u64::from(std::process::id()));
         let mut host = Host {
             guest,
             stack,
             config,
-            endpoint: endpoint.unwrap(),
+            endpoint,
             start: Instant::now(),
             cut: [false; INTERFACES],
+            is_mute: false,
             lose_each: None,
+            mark_each: None,
             carried: [0; 2],
+            chunks: Default::default(),
+            second_fragment: None,
             frames: Frames::default(),
             events: VecDeque::new(),
             lines: VecDeque::new(),
@@ -117,6 +126,13 @@ impl Host {
         assert_eq!(host.answer(), "ready");
         host.ask("set rto_min 300");
         host.ask("set hb_interval 1000");
+        if stack == Stack::KernelUdp {
+            // Linux 6.1 loses bursts of packets inside UDP that its device is to segment.
+            host.ask("set gso 0");
+            // Its own port, and that of the other end.
+            host.ask(&format!("set udp_port {}", stack.udp_port()));
+            host.ask(&format!("set encap_port {}", stack.udp_port()));
+        }
         if host.config.dynamic_addresses {
             host.ask("set auth_enable 1");
             host.ask("set addip_enable 1");
@@ -149,7 +165,7 @@ impl Host {
 
     /// Begins an association with all addresses of the guest.
     pub(crate) fn connect(&mut self, port: u16) -> AssocId {
-        self.connect_to(port, &theirs())
+        self.connect_to(port, &theirs(self.stack))
     }
 
     /// Connects with messages that wait for the handshake: the first must go with the COOKIE ECHO (RFC 9260 §5.1).
@@ -157,7 +173,7 @@ impl Host {
         let now = self.now();
         let id = self
             .endpoint
-            .connect(now, self.config.clone(), port, &theirs())
+            .connect(now, self.config.clone(), port, &theirs(self.stack))
             .unwrap();
         for i in 0..messages {
             assert!(self.send(id, message(i)), "the send buffer is full");
@@ -166,6 +182,33 @@ impl Host {
         if !self.has_early_data {
             self.fail("no DATA went with the COOKIE ECHO");
         }
+        id
+    }
+
+    /// Begins an association from our end and from the guest's port: the INITs of both meet.
+    pub(crate) fn collide(&mut self, port: u16) -> AssocId {
+        self.ask(&format!("set local_port {port}"));
+        self.command(&format!("connect {PORT} 10.1.0.1 10.2.0.1"));
+        let init = loop {
+            match self.guest.arrivals.recv_timeout(PATIENCE) {
+                Ok(Arrival::Frame(interface, bytes)) if frame::is_init(interface, &bytes) => {
+                    break Arrival::Frame(interface, bytes);
+                }
+                Ok(arrival) => self.arrive(arrival),
+                Err(_) => self.fail("the guest sent no INIT"),
+            }
+        };
+        let now = self.now();
+        let opened = self
+            .endpoint
+            .connect(now, self.config.clone(), port, &theirs(self.stack));
+        let id = opened.unwrap();
+        self.transmit();
+        self.arrive(init);
+        let connected = self.wait_for("an association", |host| {
+            host.take_event(|event| matches!(event, Event::Connected { .. }))
+        });
+        assert_eq!(connected.0, id);
         id
     }
 
@@ -209,6 +252,51 @@ impl Host {
             )
         })?;
         Some(event)
+    }
+
+    /// Waits for a change of the streams.
+    pub(crate) fn streams_changed(&mut self) -> StreamChange {
+        let (_, event) = self.wait_for("a change of the streams", |host| {
+            host.take_event(|event| matches!(event, Event::StreamsChanged(_) | Event::StreamChangeRefused { .. }))
+        });
+        match event {
+            Event::StreamsChanged(change) => change,
+            refused => self.fail(&format!("{refused:?}")),
+        }
+    }
+
+    /// The end of an association in good order, if it has come.
+    pub(crate) fn take_end(&mut self) -> Option<()> {
+        let (_, event) = self.take_event(|event| matches!(event, Event::Closed(_)))?;
+        assert_eq!(event, Event::Closed(CloseReason::Graceful));
+        Some(())
+    }
+
+    /// Whether the guest has answered.
+    pub(crate) fn has_line(&self) -> bool {
+        !self.lines.is_empty()
+    }
+
+    /// Our program ends without a word, and starts again.
+    pub(crate) fn restart(&mut self) {
+        let seed = u64::from(std::process::id()) + 1;
+        self.endpoint = endpoint(self.stack, &self.config, INTERFACES, seed);
+        self.events.clear();
+    }
+
+    /// The guest ends without a word, and starts again.
+    pub(crate) fn restart_guest(&mut self) {
+        self.is_mute = true;
+        self.guest.reboot(self.stack);
+        self.lines.clear();
+        assert_eq!(self.answer(), "ready");
+    }
+
+    /// Waits until the guest has started again in the same association.
+    pub(crate) fn restarted(&mut self) {
+        self.wait_for("the guest's restart", |host| {
+            host.take_event(|event| matches!(event, Event::Restarted))
+        });
     }
 
     fn take_event(&mut self, wanted: impl Fn(&Event) -> bool) -> Option<(AssocId, Event)> {
@@ -269,7 +357,7 @@ impl Host {
         panic!("{message}; {:?}; {:?}\n{}", self.frames, self.events, self.guest.log());
     }
 
-    fn note(&mut self, source: Ipv4Addr, destination: Ipv4Addr, packet: &[u8]) {
+    fn note(&mut self, source: SocketAddrV4, destination: SocketAddrV4, packet: &[u8]) {
         if self.tail.len() == 40 {
             self.tail.pop_front();
         }
@@ -277,12 +365,30 @@ impl Host {
             Ok(view) => view.chunks().flatten().map(|chunk| chunk.chunk_type()).collect(),
             Err(_) => Vec::new(),
         };
+        let direction = usize::from(ours(self.stack).iter().all(|own| own.ip() != *source.ip()));
+        self.chunks[direction].extend(&chunks);
+        if let Ok(view) = PacketView::parse(packet, Checksum::Ignore)
+            && direction == 1
+        {
+            let second = view.chunks().flatten().find_map(|chunk| match chunk {
+                Chunk::Data(data) if data.number.is_mid() && !data.begin => Some(data.fsn),
+                _ => None,
+            });
+            self.second_fragment = self.second_fragment.or(second);
+        }
         self.has_early_data |= [ChunkType::COOKIE_ECHO, ChunkType::DATA]
             .iter()
             .all(|wanted| chunks.contains(wanted));
         let now = self.now();
-        self.tail
-            .push_back(format!("{now:?} {source} to {destination}: {chunks:?}"));
+        self.tail.push_back(format!(
+            "{now:?} {source} to {destination}: {chunks:?} {}",
+            packet
+                .iter()
+                .skip(12)
+                .take(80)
+                .map(|b| format!("{b:02x}"))
+                .collect::<String>()
+        ));
     }
 
     /// Sends what there is to send; then waits for the next arrival or timer, at most a tenth of a second.
@@ -323,18 +429,19 @@ impl Host {
                 return;
             };
             let (source, destination) = (ipv4(sent.local), ipv4(sent.remote));
-            let interface = frame::interface_of(destination);
+            let interface = frame::interface_of(*destination.ip());
             // Addresses that come and go have paths to each of the peer's; and usrsctp sends from any address to any other.
             let crosses = self.config.dynamic_addresses || self.stack == Stack::Usrsctp;
             assert!(
-                crosses || interface == frame::interface_of(source),
+                crosses || interface == frame::interface_of(*source.ip()),
                 "packets leave from the address of their network"
             );
             self.note(source, destination, &packet);
             if self.gets_through(interface, 0) {
                 self.frames.sent[interface] += 1;
+                let ecn = self.mark(sent.ecn, 0);
                 self.guest
-                    .send_frame(interface, &frame::write(source, destination, sent.ecn, &packet));
+                    .send_frame(interface, &frame::write(source, destination, ecn, &packet));
             }
         }
     }
@@ -345,6 +452,7 @@ impl Host {
             Arrival::Line(line) => return self.lines.push_back(line),
             Arrival::Off => self.fail("the guest has been turned off"),
         };
+        self.is_mute &= !frame::is_init(interface, &bytes);
         match frame::read(interface, &bytes) {
             Content::Question { answer } if !self.cut[interface] => self.guest.send_frame(interface, &answer),
             Content::Sctp {
@@ -356,9 +464,9 @@ impl Host {
                 self.frames.received[interface] += 1;
                 self.note(source, destination, packet);
                 let meta = PacketMeta {
-                    local: addr(destination),
-                    remote: addr(source),
-                    ecn,
+                    local: destination.into(),
+                    remote: source.into(),
+                    ecn: self.mark(ecn, 1),
                     congestion_indicated: false,
                 };
                 let now = self.now();
@@ -373,12 +481,22 @@ impl Host {
         }
     }
 
+    fn mark(&self, ecn: Ecn, direction: usize) -> Ecn {
+        let is_due = |each: u64| self.carried[direction].is_multiple_of(each);
+        match ecn {
+            Ecn::NotEct => ecn,
+            _ if self.mark_each.is_some_and(is_due) => Ecn::Ce,
+            _ => ecn,
+        }
+    }
+
     fn gets_through(&mut self, interface: usize, direction: usize) -> bool {
         self.carried[direction] += 1;
         let is_lost = self
             .lose_each
             .is_some_and(|each| self.carried[direction].is_multiple_of(each));
-        !is_lost && !self.cut[interface]
+        let is_held_back = self.is_mute && direction == 0;
+        !is_lost && !is_held_back && !self.cut[interface]
     }
 }
 

@@ -28,17 +28,31 @@ int stack_start(void) {
     return 0;
 }
 
+/* What a socket offers beyond RFC 9260. */
+static int extend(int fd) {
+    struct sctp_assoc_value on = {.assoc_value = 1}, changes = {.assoc_value = SCTP_ENABLE_STRRESET_MASK};
+    int some = 1;
+    if (interleaving && (stack_set("intl_enable", "1") < 0 ||
+                         setsockopt(fd, IPPROTO_SCTP, SCTP_FRAGMENT_INTERLEAVE, &some, sizeof some) < 0 ||
+                         setsockopt(fd, IPPROTO_SCTP, SCTP_INTERLEAVING_SUPPORTED, &on, sizeof on) < 0))
+        return -1;
+    if (stream_changes && setsockopt(fd, IPPROTO_SCTP, SCTP_ENABLE_STREAM_RESET, &changes, sizeof changes) < 0)
+        return -1;
+    return 0;
+}
+
 /* A one-to-one socket that has our addresses. */
 static int bound_socket(int port) {
     int fd = socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
-    struct sctp_initmsg streams = {.sinit_num_ostreams = 16, .sinit_max_instreams = 16};
+    struct sctp_initmsg streams = {.sinit_num_ostreams = 16, .sinit_max_instreams = 64};
     struct sctp_event_subscribe events = {
         .sctp_data_io_event = 1, .sctp_association_event = 1, .sctp_shutdown_event = 1};
     for (int i = 0; i < local_count; i++)
         local[i].sin_port = htons(port);
-    if (setsockopt(fd, IPPROTO_SCTP, SCTP_SOCKOPT_BINDX_ADD, local, local_count * sizeof *local) < 0 ||
+    if ((send_buffer && setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &send_buffer, sizeof send_buffer) < 0) ||
+        setsockopt(fd, IPPROTO_SCTP, SCTP_SOCKOPT_BINDX_ADD, local, local_count * sizeof *local) < 0 ||
         setsockopt(fd, IPPROTO_SCTP, SCTP_INITMSG, &streams, sizeof streams) < 0 ||
-        setsockopt(fd, IPPROTO_SCTP, SCTP_EVENTS, &events, sizeof events) < 0) {
+        setsockopt(fd, IPPROTO_SCTP, SCTP_EVENTS, &events, sizeof events) < 0 || extend(fd) < 0) {
         int error = errno;
         close(fd);
         errno = error;
@@ -55,7 +69,7 @@ int stack_listen(int port) {
 int stack_accept(void) { return association = accept(listener, NULL, NULL); }
 
 int stack_connect(struct sockaddr_in *peer, int count) {
-    association = bound_socket(0);
+    association = bound_socket(local_port);
     return association < 0 ? -1
                            : setsockopt(association, IPPROTO_SCTP, SCTP_SOCKOPT_CONNECTX, peer, count * sizeof *peer);
 }
@@ -73,14 +87,17 @@ int stack_send(const void *data, size_t len, int stream, uint32_t ppid, int unor
     info->sinfo_stream = stream;
     info->sinfo_ppid = htonl(ppid);
     info->sinfo_flags = unordered ? SCTP_UNORDERED : 0;
+    if (most_retransmissions >= 0) {
+        info->sinfo_flags |= SCTP_PR_SCTP_RTX;
+        info->sinfo_timetolive = most_retransmissions;
+    }
     return sendmsg(association, &message, MSG_NOSIGNAL);
 }
 
 enum received stack_receive(void *buffer, size_t size, struct what *what) {
-    size_t len = 0;
     for (;;) {
         char control[CMSG_SPACE(sizeof(struct sctp_sndrcvinfo))];
-        struct iovec part = {.iov_base = (char *)buffer + len, .iov_len = size - len};
+        struct iovec part = {.iov_base = buffer, .iov_len = size};
         struct msghdr message = {
             .msg_iov = &part, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
         ssize_t got = recvmsg(association, &message, 0);
@@ -115,7 +132,6 @@ enum received stack_receive(void *buffer, size_t size, struct what *what) {
             }
             continue;
         }
-        len += got;
         for (struct cmsghdr *header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
             if (header->cmsg_level != IPPROTO_SCTP || header->cmsg_type != SCTP_SNDRCV)
                 continue;
@@ -124,10 +140,9 @@ enum received stack_receive(void *buffer, size_t size, struct what *what) {
             what->ppid = ntohl(info->sinfo_ppid);
             what->unordered = info->sinfo_flags & SCTP_UNORDERED;
         }
-        if (message.msg_flags & MSG_EOR) {
-            what->len = len;
-            return MESSAGE;
-        }
+        what->len = got;
+        what->is_last = !!(message.msg_flags & MSG_EOR);
+        return MESSAGE;
     }
 }
 
@@ -163,6 +178,20 @@ int stack_set(const char *name, const char *value) {
     ssize_t written = write(file, value, strlen(value));
     close(file);
     return written < 0 ? -1 : 0;
+}
+
+int stack_reset(int stream) {
+    char room[sizeof(struct sctp_reset_streams) + sizeof(uint16_t)] = {0};
+    struct sctp_reset_streams *reset = (void *)room;
+    reset->srs_flags = SCTP_STREAM_RESET_OUTGOING;
+    reset->srs_number_streams = 1;
+    reset->srs_stream_list[0] = stream;
+    return setsockopt(association, IPPROTO_SCTP, SCTP_RESET_STREAMS, room, sizeof room);
+}
+
+int stack_add(int outbound, int inbound) {
+    struct sctp_add_streams add = {.sas_outstrms = outbound, .sas_instrms = inbound};
+    return setsockopt(association, IPPROTO_SCTP, SCTP_ADD_STREAMS, &add, sizeof add);
 }
 
 int stack_change(enum change change, struct sockaddr_in address) {

@@ -9,6 +9,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,15 +24,21 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define MAX_MESSAGE 65536
+#define MAX_MESSAGE (1 << 20)
 #define MAX_ADDRESSES 8
 #define MAX_PLAN 8
 #define MAX_WORDS 16
+#define MAX_STREAMS 128
 
 static int serial = -1;
 static struct sockaddr_in addresses[MAX_ADDRESSES];
 struct sockaddr_in *local = addresses;
 int local_count;
+int most_retransmissions = -1;
+int local_port;
+int send_buffer;
+int interleaving;
+int stream_changes;
 static char buffer[MAX_MESSAGE];
 
 /* Action after the given number of returned messages. */
@@ -106,6 +114,21 @@ static int set_up(const char *device, const char *address) {
     return 0;
 }
 
+/* Whether devices get several packets as one (generic segmentation offload). */
+static int segment_at_devices(int on) {
+    for (int i = 0; i < local_count; i++) {
+        struct ethtool_value value = {.cmd = ETHTOOL_SGSO, .data = on};
+        struct ifreq request = {.ifr_data = (void *)&value};
+        int control = socket(AF_INET, SOCK_DGRAM, 0);
+        snprintf(request.ifr_name, IFNAMSIZ, "vec%d", i);
+        int result = ioctl(control, SIOCETHTOOL, &request);
+        close(control);
+        if (result < 0)
+            return -1;
+    }
+    return 0;
+}
+
 static int boot(const char *release, char **devices, int count) {
     if (mount("proc", "/proc", "proc", 0, "") < 0)
         return failed("mounting /proc");
@@ -172,12 +195,41 @@ static int keep_plan(long messages) {
     return 0;
 }
 
+/* Messages of which only parts have come: with I-DATA (RFC 8260), parts of other messages may come between them. */
+static struct {
+    char *data;
+    size_t len;
+} parts[2 * MAX_STREAMS];
+
+/* The next whole message in `buffer`. */
+static enum received receive(struct what *what) {
+    for (;;) {
+        if (stack_receive(buffer, sizeof buffer, what) == ENDED)
+            return ENDED;
+        int at = what->stream % MAX_STREAMS * 2 + !!what->unordered;
+        if (what->is_last && !parts[at].len)
+            return MESSAGE;
+        if (parts[at].len + what->len > MAX_MESSAGE)
+            parts[at].len = 0;
+        if (!parts[at].data)
+            parts[at].data = malloc(MAX_MESSAGE);
+        memcpy(parts[at].data + parts[at].len, buffer, what->len);
+        parts[at].len += what->len;
+        if (what->is_last) {
+            what->len = parts[at].len;
+            memcpy(buffer, parts[at].data, what->len);
+            parts[at].len = 0;
+            return MESSAGE;
+        }
+    }
+}
+
 /* Returns every message on its stream; stops after the given number, or when the association ends. */
 static void do_echo(long most) {
     struct what what = {0};
     long messages = 0, bytes = 0;
     while (messages < most) {
-        if (stack_receive(buffer, sizeof buffer, &what) == ENDED) {
+        if (receive(&what) == ENDED) {
             answer("= echoed %ld messages, %ld bytes, %s", messages, bytes, what.end);
             return;
         }
@@ -213,7 +265,7 @@ static void do_send(long count) {
 static void do_end(void) {
     struct what what = {0};
     long messages = 0;
-    while (stack_receive(buffer, sizeof buffer, &what) == MESSAGE)
+    while (receive(&what) == MESSAGE)
         messages++;
     answer("= %s after %ld messages", what.end, messages);
 }
@@ -223,6 +275,25 @@ static void do_shutdown(void) {
         failed("shutdown");
     else
         do_end();
+}
+
+static void do_set(const char *name, const char *value) {
+    int number = atoi(value);
+    if (!strcmp(name, "most_retransmissions"))
+        most_retransmissions = number;
+    else if (!strcmp(name, "local_port"))
+        local_port = number;
+    else if (!strcmp(name, "send_buffer"))
+        send_buffer = number;
+    else if (!strcmp(name, "interleaving"))
+        interleaving = number;
+    else if (!strcmp(name, "stream_changes"))
+        stream_changes = number;
+    else if (!strcmp(name, "gso") ? segment_at_devices(number) < 0 : stack_set(name, value) < 0) {
+        failed(name);
+        return;
+    }
+    answer("= set");
 }
 
 static void obey(char *line) {
@@ -252,7 +323,11 @@ static void obey(char *line) {
     else if (!strcmp(verb, "path") && count == 2)
         do_path(words[1]);
     else if (!strcmp(verb, "set") && count == 3)
-        report(stack_set(words[1], words[2]), verb, "set");
+        do_set(words[1], words[2]);
+    else if (!strcmp(verb, "reset") && count == 2)
+        report(stack_reset(atoi(words[1])), verb, "reset");
+    else if (!strcmp(verb, "add") && count == 3)
+        report(stack_add(atoi(words[1]), atoi(words[2])), verb, "added");
     else if (!strcmp(verb, "plan") && count == 4)
         do_plan(words[1], words[2], words[3]);
     else

@@ -19,20 +19,44 @@ int stack_start(void) {
     return 0;
 }
 
+/* Not in its header. */
+#ifndef SCTP_INTERLEAVING_SUPPORTED
+#define SCTP_INTERLEAVING_SUPPORTED 0x00001206
+#endif
+
+/* What a socket offers beyond RFC 9260. */
+static int extend(struct socket *so) {
+    struct sctp_assoc_value on = {.assoc_id = SCTP_FUTURE_ASSOC, .assoc_value = 1};
+    struct sctp_assoc_value changes = {
+        .assoc_id = SCTP_FUTURE_ASSOC,
+        .assoc_value = SCTP_ENABLE_RESET_STREAM_REQ | SCTP_ENABLE_CHANGE_ASSOC_REQ};
+    int all = 2;
+    if (interleaving &&
+        (usrsctp_setsockopt(so, IPPROTO_SCTP, SCTP_FRAGMENT_INTERLEAVE, &all, sizeof all) < 0 ||
+         usrsctp_setsockopt(so, IPPROTO_SCTP, SCTP_INTERLEAVING_SUPPORTED, &on, sizeof on) < 0))
+        return -1;
+    if (stream_changes &&
+        usrsctp_setsockopt(so, IPPROTO_SCTP, SCTP_ENABLE_STREAM_RESET, &changes, sizeof changes) < 0)
+        return -1;
+    return 0;
+}
+
 /* A one-to-one socket that has our addresses. */
 static struct socket *bound_socket(int port) {
     struct socket *so = usrsctp_socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP, NULL, NULL, 0, NULL);
-    struct sctp_initmsg streams = {.sinit_num_ostreams = 16, .sinit_max_instreams = 16};
+    struct sctp_initmsg streams = {.sinit_num_ostreams = 16, .sinit_max_instreams = 64};
     struct sctp_event changes = {.se_assoc_id = SCTP_FUTURE_ASSOC, .se_type = SCTP_ASSOC_CHANGE, .se_on = 1};
     int on = 1;
     if (!so)
         return NULL;
     for (int i = 0; i < local_count; i++)
         local[i].sin_port = htons(port);
-    if (usrsctp_bindx(so, (struct sockaddr *)local, local_count, SCTP_BINDX_ADD_ADDR) < 0 ||
+    if ((send_buffer &&
+         usrsctp_setsockopt(so, SOL_SOCKET, SO_SNDBUF, &send_buffer, sizeof send_buffer) < 0) ||
+        usrsctp_bindx(so, (struct sockaddr *)local, local_count, SCTP_BINDX_ADD_ADDR) < 0 ||
         usrsctp_setsockopt(so, IPPROTO_SCTP, SCTP_INITMSG, &streams, sizeof streams) < 0 ||
         usrsctp_setsockopt(so, IPPROTO_SCTP, SCTP_EVENT, &changes, sizeof changes) < 0 ||
-        usrsctp_setsockopt(so, IPPROTO_SCTP, SCTP_RECVRCVINFO, &on, sizeof on) < 0) {
+        usrsctp_setsockopt(so, IPPROTO_SCTP, SCTP_RECVRCVINFO, &on, sizeof on) < 0 || extend(so) < 0) {
         int error = errno;
         usrsctp_close(so);
         errno = error;
@@ -52,18 +76,24 @@ int stack_accept(void) {
 }
 
 int stack_connect(struct sockaddr_in *peer, int count) {
-    association = bound_socket(0);
+    association = bound_socket(local_port);
     return association ? usrsctp_connectx(association, (struct sockaddr *)peer, count, NULL) : -1;
 }
 
 int stack_send(const void *data, size_t len, int stream, uint32_t ppid, int unordered) {
-    struct sctp_sndinfo info = {
-        .snd_sid = stream, .snd_ppid = htonl(ppid), .snd_flags = unordered ? SCTP_UNORDERED : 0};
-    return usrsctp_sendv(association, data, len, NULL, 0, &info, sizeof info, SCTP_SENDV_SNDINFO, 0);
+    struct sctp_sendv_spa all = {
+        .sendv_flags = SCTP_SEND_SNDINFO_VALID,
+        .sendv_sndinfo = {
+            .snd_sid = stream, .snd_ppid = htonl(ppid), .snd_flags = unordered ? SCTP_UNORDERED : 0}};
+    if (most_retransmissions >= 0) {
+        all.sendv_flags |= SCTP_SEND_PRINFO_VALID;
+        all.sendv_prinfo.pr_policy = SCTP_PR_SCTP_RTX;
+        all.sendv_prinfo.pr_value = most_retransmissions;
+    }
+    return usrsctp_sendv(association, data, len, NULL, 0, &all, sizeof all, SCTP_SENDV_SPA, 0);
 }
 
 enum received stack_receive(void *buffer, size_t size, struct what *what) {
-    size_t len = 0;
     for (;;) {
         struct sctp_rcvinfo info = {0};
         socklen_t info_len = sizeof info;
@@ -71,7 +101,7 @@ enum received stack_receive(void *buffer, size_t size, struct what *what) {
         int flags = 0;
         struct sockaddr_storage from;
         socklen_t from_len = sizeof from;
-        ssize_t got = usrsctp_recvv(association, (char *)buffer + len, size - len, (struct sockaddr *)&from, &from_len,
+        ssize_t got = usrsctp_recvv(association, buffer, size, (struct sockaddr *)&from, &from_len,
                                     &info, &info_len, &info_type, &flags);
         if (got < 0) {
             snprintf(what->end, sizeof what->end, "error %s", strerror(errno));
@@ -82,7 +112,7 @@ enum received stack_receive(void *buffer, size_t size, struct what *what) {
             return ENDED;
         }
         if (flags & MSG_NOTIFICATION) {
-            union sctp_notification *note = (void *)((char *)buffer + len);
+            union sctp_notification *note = (void *)(buffer);
             if (note->sn_header.sn_type != SCTP_ASSOC_CHANGE)
                 continue;
             struct sctp_assoc_change *change = &note->sn_assoc_change;
@@ -103,16 +133,14 @@ enum received stack_receive(void *buffer, size_t size, struct what *what) {
             }
             continue;
         }
-        len += got;
         if (info_type == SCTP_RECVV_RCVINFO) {
             what->stream = info.rcv_sid;
             what->ppid = ntohl(info.rcv_ppid);
             what->unordered = info.rcv_flags & SCTP_UNORDERED;
         }
-        if (flags & MSG_EOR) {
-            what->len = len;
-            return MESSAGE;
-        }
+        what->len = got;
+        what->is_last = !!(flags & MSG_EOR);
+        return MESSAGE;
     }
 }
 
@@ -155,8 +183,26 @@ int stack_set(const char *name, const char *value) {
         return usrsctp_sysctl_set_sctp_auth_enable(number);
     if (!strcmp(name, "addip_enable"))
         return usrsctp_sysctl_set_sctp_asconf_enable(number);
+    if (!strcmp(name, "ecn_enable"))
+        return usrsctp_sysctl_set_sctp_ecn_enable(number);
+    if (!strcmp(name, "nrsack_enable"))
+        return usrsctp_sysctl_set_sctp_nrsack_enable(number);
     errno = ENOENT;
     return -1;
+}
+
+int stack_reset(int stream) {
+    char room[sizeof(struct sctp_reset_streams) + sizeof(uint16_t)] = {0};
+    struct sctp_reset_streams *reset = (void *)room;
+    reset->srs_flags = SCTP_STREAM_RESET_OUTGOING;
+    reset->srs_number_streams = 1;
+    reset->srs_stream_list[0] = stream;
+    return usrsctp_setsockopt(association, IPPROTO_SCTP, SCTP_RESET_STREAMS, room, sizeof room);
+}
+
+int stack_add(int outbound, int inbound) {
+    struct sctp_add_streams add = {.sas_outstrms = outbound, .sas_instrms = inbound};
+    return usrsctp_setsockopt(association, IPPROTO_SCTP, SCTP_ADD_STREAMS, &add, sizeof add);
 }
 
 int stack_change(enum change change, struct sockaddr_in address) {

@@ -44,6 +44,12 @@ impl Host {
         assert!(status.success(), "ip {arguments}");
     }
 
+    /// Adds an address to an interface that is up, and waits until it can be used.
+    pub(crate) fn add_address(&self, addr: &str, interface: &str) {
+        self.ip(&format!("addr add {addr} dev {interface} nodad"));
+        whimbrel_testkit::await_address(|| self.command("ip"), addr);
+    }
+
     pub(crate) fn write(&self, file: &str, value: &str) {
         let script = format!("echo {value} > {file}");
         assert!(
@@ -74,11 +80,16 @@ impl Host {
         self.ip(&format!("link add {interface} type veth peer name {there} netns {id}"));
         for (host, interface, addrs) in [(self, interface, addrs), (other, there, addrs_there)] {
             for addr in addrs {
-                // Without the test for duplicates, an IPv6 address can be used at once.
+                // Without the test for duplicates, which takes a second.
                 let nodad = if addr.contains(':') { " nodad" } else { "" };
                 host.ip(&format!("addr add {addr} dev {interface}{nodad}"));
             }
             host.ip(&format!("link set {interface} up"));
+        }
+        for (host, addrs) in [(self, addrs), (other, addrs_there)] {
+            for addr in addrs {
+                whimbrel_testkit::await_address(|| host.command("ip"), addr);
+            }
         }
     }
 }

@@ -62,7 +62,7 @@ fn packets_arrive_whole_with_their_ecn_bits_and_sender() {
     let mut families = vec![("127.0.0.1", "127.0.0.2")];
     let host = Host::new();
     if whimbrel_testkit::ipv6().is_ok() {
-        host.ip("addr add fd09::2/128 dev lo nodad");
+        host.add_address("fd09::2/128", "lo");
         families.push(("::1", "fd09::2"));
     } else {
         whimbrel_testkit::not_run_in_part(module_path!(), "no IPv6");
@@ -161,7 +161,7 @@ fn junk_does_nothing() {
     let host = Host::new();
     let mut servers = vec!["127.0.0.2"];
     if whimbrel_testkit::ipv6().is_ok() {
-        host.ip("addr add fd09::2/128 dev lo nodad");
+        host.add_address("fd09::2/128", "lo");
         servers.push("fd09::2");
     } else {
         whimbrel_testkit::not_run_in_part(module_path!(), "no IPv6");

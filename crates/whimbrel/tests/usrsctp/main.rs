@@ -6,7 +6,10 @@
 #![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
 
 mod capture;
+mod openings;
 mod peer;
+#[path = "../support/relay.rs"]
+mod relay;
 
 use std::time::Duration;
 
@@ -53,6 +56,7 @@ fn content(i: usize) -> Vec<u8> {
     (0..len).map(|at| (at * 7 + i) as u8).collect()
 }
 
+// [6951:5.3-1, 5.3-4]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn our_client_and_their_echo_server() {
     needs!(peer::installed());

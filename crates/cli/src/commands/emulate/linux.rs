@@ -123,24 +123,24 @@ fn grain(config: &SimConfig) -> Duration {
     (duration(shortest) / 100).clamp(Limits::default().grain, MOST_GRAIN)
 }
 
-/// The place of the flow whose ends are real programs.
+/// The place of the flow whose ends are real programs. One in the association of another flow has none.
 fn choose_flow(config: &SimConfig, wanted: Option<&str>) -> Outcome<usize> {
+    let flows = || config.flow.iter().enumerate().filter(|(_, flow)| flow.with.is_none());
     let names = || {
-        config
-            .flow
-            .iter()
-            .map(|flow| flow.name.as_str())
+        flows()
+            .map(|(_, flow)| flow.name.as_str())
             .collect::<Vec<_>>()
             .join(", ")
     };
-    match (wanted, config.flow.len()) {
-        (Some(name), _) => config.flow.iter().position(|flow| flow.name == name).ok_or_else(|| {
-            fail(
-                WRONG_USE,
-                format_args!("there is no flow \"{name}\"; there are: {}", names()),
-            )
-        }),
-        (None, 1) => Ok(0),
+    match (wanted, flows().count()) {
+        (Some(name), _) => {
+            let found = flows().find(|(_, flow)| flow.name == name).map(|(place, _)| place);
+            found.ok_or_else(|| {
+                let message = format_args!("there is no flow \"{name}\"; there are: {}", names());
+                fail(WRONG_USE, message)
+            })
+        }
+        (None, 1) => Ok(flows().map(|(place, _)| place).next().unwrap_or(0)),
         (None, 0) => Err(fail(WRONG_USE, "the scenario has no flow")),
         (None, several) => Err(fail(
             WRONG_USE,

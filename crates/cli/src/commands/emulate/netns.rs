@@ -146,7 +146,7 @@ fn simulated(config: &SimConfig, replaced: &[String]) -> Outcome<Vec<usize>> {
         _ => !replaced.contains(name),
     };
     let flows = config.flow.iter().enumerate();
-    let kept = flows.filter(|(_, flow)| is_simulated(&flow.name, flow.kind));
+    let kept = flows.filter(|(_, flow)| is_simulated(flow.with.as_ref().unwrap_or(&flow.name), flow.kind));
     Ok(kept.map(|(place, _)| place).collect())
 }
 
