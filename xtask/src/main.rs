@@ -1,4 +1,4 @@
-//! The project's chores: `cargo xtask test`, `generate`, `book`, `format`, `faults`, `same`, `cycles`, `bench`, `playground`, `fuzz`.
+//! The project's chores: `cargo xtask test`, `generate`, `book`, `format`, `faults`, `peers`, `same`, `cycles`, `bench`, `playground`, `fuzz`.
 
 mod bench;
 mod checks;
@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use checks::{cycles, faults, format, fuzz, same, test};
+use checks::{cycles, faults, format, fuzz, peers, same, test};
 use chore::note;
 use docs::{book, generate};
 use web::playground;
@@ -42,6 +42,8 @@ enum Chore {
     Bench(bench::Args),
     /// Break the protocol core, one fault at a time, and check that tests detect it
     Faults(faults::Args),
+    /// Run the tests with other stacks, and print the matrix of peers, transports and features
+    Peers(peers::Args),
     /// Compare the output of every example and quick study with that of another revision, byte by byte
     Same(same::Args),
     /// Build the playground: the simulator as a web page that opens from disk
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Chore::Book(args) => book::run(&args),
         Chore::Bench(args) => bench::run(&args),
         Chore::Faults(args) => faults::run(&args),
+        Chore::Peers(args) => peers::run(&args),
         Chore::Same(args) => same::run(&args),
         Chore::Playground(args) => playground::run(&args),
         Chore::Cycles(args) => cycles::run(&args),

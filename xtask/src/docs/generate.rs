@@ -2,7 +2,7 @@
 
 use super::command::whimbrel;
 use super::{json, pages, picture, reference, studies};
-use crate::checks::requirements;
+use crate::checks::{peers, requirements};
 use crate::chore::{Outcome, root};
 use crate::files::read;
 use crate::generated::Generated;
@@ -25,7 +25,6 @@ const FILES: &[(&str, Make)] = &[
     ("docs/reference.md", reference::page),
     ("docs/json.md", json::page),
     ("docs/metrics.md", || whimbrel(&["metrics", "--markdown"])),
-    ("docs/rfc9260-requirements.md", requirements::table),
     ("docs/demo.svg", picture::demo),
     ("docs/architecture.md", architecture),
 ];
@@ -59,8 +58,10 @@ fn with_parts(page: &str, listed: &str) -> String {
 /// Writes the files of one group, or lists those that are not current.
 type Group = fn(&mut Generated) -> Outcome;
 
-/// Groups of files: the summary of the studies with their pages and plots, the program of reports, the pages of schemes and parts.
+/// Groups of files: the tables of requirements, the matrix of peers, the summary of the studies with their pages and plots, the program of reports, the pages of schemes and parts.
 const GROUPS: &[(&str, Group)] = &[
+    ("requirements", requirements::pages),
+    ("peers", peers::pages),
     ("studies", studies::pages),
     ("report", bundle::bundle),
     ("pages", pages::pages),

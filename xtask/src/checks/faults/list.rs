@@ -8,6 +8,17 @@ use crate::chore::{Outcome, root};
 use crate::files;
 
 pub(super) const LISTS: &str = "xtask/faults";
+/// The RFC of an id that names none.
+const BASE: &str = "9260";
+
+/// Returns an id with the number of its RFC: `9260:7.3-1` for `7.3-1`.
+pub(super) fn full_id(id: &str) -> String {
+    if id.contains(':') {
+        id.to_owned()
+    } else {
+        format!("{BASE}:{id}")
+    }
+}
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -19,7 +30,8 @@ struct List {
 #[derive(Deserialize, Clone)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Fault {
-    /// The requirements that it violates; none if it is no fault of the protocol.
+    /// The requirements that it violates; none if it is no fault of the protocol. In the files, an id without the number of an RFC
+    /// (`7.3-1`) means RFC 9260; others have it (`3758:3.5-1`). [`read`] adds it to all.
     pub(super) requirements: Vec<String>,
     pub(super) file: String,
     /// The code, which occurs once in its source file: an expression, or statements that end with `;` or `}`.
@@ -71,13 +83,16 @@ impl Fault {
 pub(super) fn read() -> Outcome<Vec<Fault>> {
     let mut faults = Vec::new();
     for file in files::entries(&root().join(LISTS))? {
-        let list: List = toml::from_str(&files::read(&file)?).map_err(|e| format!("{}: {e}", file.display()))?;
+        let mut list: List = toml::from_str(&files::read(&file)?).map_err(|e| format!("{}: {e}", file.display()))?;
+        for id in list.fault.iter_mut().flat_map(|fault| &mut fault.requirements) {
+            *id = full_id(id);
+        }
         faults.extend(list.fault);
     }
     Ok(faults)
 }
 
-/// Returns how often each requirement occurs in the list.
+/// Returns how often each requirement, by its full id, occurs in the list.
 pub(crate) fn counts() -> Outcome<BTreeMap<String, usize>> {
     let mut counts = BTreeMap::new();
     for fault in read()? {

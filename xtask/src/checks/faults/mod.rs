@@ -1,7 +1,7 @@
 //! `cargo xtask faults`: shows that the tests of requirements fail when the code is defective.
 //!
 //! The files in `xtask/faults` list faults: a piece of code and its replacement, the requirements that this violates, and the tests
-//! that must fail. A fault is in the file of its first requirement's section. All faults that do not overlap are inserted into one copy
+//! that must fail. A fault is in the file of its first requirement's section or RFC. All faults that do not overlap are inserted into one copy
 //! of the sources, each behind a switch, so that a single build serves many of them. An environment variable sets the switch of one
 //! fault when its tests run.
 
@@ -15,7 +15,7 @@ use super::requirements::marks::Marks;
 use super::requirements::without_fault;
 use crate::chore::{Outcome, root, say};
 use crate::files;
-use list::{Fault, LISTS};
+use list::{Fault, LISTS, full_id};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -31,7 +31,8 @@ pub(crate) struct Args {
     /// Only faults in files whose path contains this
     #[arg(long)]
     file: Option<String>,
-    /// Only faults of this requirement, such as 9.2-6; `none`: those of no requirement
+    /// Only faults of this requirement, such as 9.2-6 (RFC 9260) or 3758:3.5-1, or of this RFC, such as 3758; `none`: those of no
+    /// requirement
     requirement: Option<String>,
 }
 
@@ -50,7 +51,9 @@ pub(crate) fn run(args: &Args) -> Outcome {
     }
     if let Some(id) = &args.requirement {
         let of_none = |fault: &Fault| id == "none" && fault.requirements.is_empty();
-        faults.retain(|(_, fault)| fault.requirements.contains(id) || of_none(fault));
+        let of_rfc = |known: &String| known.split_once(':').is_some_and(|(rfc, _)| rfc == id);
+        let is_meant = |known: &String| *known == full_id(id) || of_rfc(known);
+        faults.retain(|(_, fault)| fault.requirements.iter().any(is_meant) || of_none(fault));
     }
     if let Some(part) = &args.file {
         faults.retain(|(_, fault)| fault.file.contains(part));
@@ -95,7 +98,7 @@ fn check(faults: &[(usize, Fault)]) -> Outcome {
         for id in &fault.requirements {
             if !is_marked(&marks, id, fault) {
                 wrong.push(format!(
-                    "{}: none of its tests has the mark [9260:{id}]",
+                    "{}: none of its tests has the mark [{id}]",
                     fault.name(*number)
                 ));
             }

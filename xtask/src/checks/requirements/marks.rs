@@ -1,9 +1,12 @@
-//! The marks of requirements in code and tests, `[9260:5.2.1-3]` in comments.
+//! The marks of requirements in code and tests, `[9260:5.2.1-3]` in comments: the number of the RFC, the section, and the position there.
 
 use std::collections::BTreeMap;
 
 use crate::chore::{Outcome, root};
 use crate::files::{below, has_extension, read, shown};
+
+/// Drafts with a list of requirements. Their marks have this name in place of a number, such as `[dtls:5.2-1]`.
+pub(super) const DRAFTS: [&str; 1] = ["dtls"];
 
 /// The folder whose Rust files may have marks.
 const SOURCES: &str = "crates";
@@ -15,7 +18,7 @@ pub(super) struct Places {
     pub(super) tests: Vec<String>,
 }
 
-/// All marks in the sources.
+/// All marks in the sources, by the full id of the requirement (`9260:5.2.1-3`).
 pub(crate) struct Marks(pub(super) BTreeMap<String, Places>);
 
 impl Marks {
@@ -30,7 +33,7 @@ impl Marks {
         Ok(Marks(places))
     }
 
-    /// Returns the tests with this mark, each as its file and, in back quotes, its function.
+    /// Returns the tests with this mark (`9260:5.2.1-3`), each as its file and, in back quotes, its function.
     pub(crate) fn tests_of(&self, id: &str) -> impl Iterator<Item = &str> {
         self.0
             .get(id)
@@ -44,14 +47,14 @@ impl Marks {
 fn scan(file: &str, source: &str, places: &mut BTreeMap<String, Places>) {
     let mut in_tests = file.contains("/tests/") || file.ends_with("/tests.rs");
     let mut item = String::new();
-    let mut waiting: Vec<&str> = Vec::new();
-    let mut note = |id: &str, item: &str, in_tests: bool| {
+    let mut waiting: Vec<String> = Vec::new();
+    let mut note = |id: String, item: &str, in_tests: bool| {
         let place = if item.is_empty() {
             file.to_owned()
         } else {
             format!("{file} `{item}`")
         };
-        let found = places.entry(id.to_owned()).or_default();
+        let found = places.entry(id).or_default();
         let list = if in_tests { &mut found.tests } else { &mut found.code };
         if !list.contains(&place) {
             list.push(place);
@@ -80,14 +83,17 @@ fn scan(file: &str, source: &str, places: &mut BTreeMap<String, Places>) {
     }
 }
 
-/// Returns the requirement ids of the marks in a line; one mark may have several: `[9260:6.1-2, 6.1-3]`.
-fn marks(line: &str) -> impl Iterator<Item = &str> {
-    line.match_indices("[9260:")
-        .filter_map(|(at, mark)| {
-            let rest = &line[at + mark.len()..];
-            rest.find(']').map(|end| &rest[..end])
+/// Returns the full ids of the marks in a line; one mark may have several requirements of an RFC: `[9260:6.1-2, 6.1-3]`.
+fn marks(line: &str) -> impl Iterator<Item = String> {
+    line.match_indices('[')
+        .filter_map(|(at, _)| {
+            let (rfc, rest) = line[at + 1..].split_once(':')?;
+            let is_number = rfc.len() == 4 && rfc.bytes().all(|byte| byte.is_ascii_digit());
+            let ids = &rest[..rest.find(']')?];
+            // An IPv6 address in brackets has more colons.
+            ((is_number || DRAFTS.contains(&rfc)) && !ids.contains(':')).then_some((rfc, ids))
         })
-        .flat_map(|ids| ids.split(',').map(str::trim))
+        .flat_map(|(rfc, ids)| ids.split(',').map(move |id| format!("{rfc}:{}", id.trim())))
 }
 
 /// Returns the name of the function, type or constant whose definition starts in a line.
@@ -119,6 +125,8 @@ mod tests {
 pub(crate) fn on_init() {
     // RFC 9260 §5.1.3 [9260:5.1.3-1, 5.1.3-2]
     go();
+    stop(); // [3758:3.5-1]
+    listen(\"[2001:db8::1]:5000\");
 }
 pub const LIMIT: u32 = 1; // [9260:16-1]
 #[cfg(test)]
@@ -134,9 +142,11 @@ mod tests {
     fn assigns_a_mark_to_its_item_and_to_code_or_tests() {
         let mut places = BTreeMap::new();
         scan("crates/x/src/a.rs", SOURCE, &mut places);
-        assert_eq!(places["5.1-2"].code, ["crates/x/src/a.rs `on_init`"]);
-        assert_eq!(places["5.1-2"].tests, ["crates/x/src/a.rs `init_is_answered`"]);
-        assert_eq!(places["5.1.3-2"].code, ["crates/x/src/a.rs `on_init`"]);
-        assert_eq!(places["16-1"].code, ["crates/x/src/a.rs `LIMIT`"]);
+        assert_eq!(places["9260:5.1-2"].code, ["crates/x/src/a.rs `on_init`"]);
+        assert_eq!(places["9260:5.1-2"].tests, ["crates/x/src/a.rs `init_is_answered`"]);
+        assert_eq!(places["9260:5.1.3-2"].code, ["crates/x/src/a.rs `on_init`"]);
+        assert_eq!(places["9260:16-1"].code, ["crates/x/src/a.rs `LIMIT`"]);
+        assert_eq!(places["3758:3.5-1"].code, ["crates/x/src/a.rs `on_init`"]);
+        assert_eq!(places.len(), 5, "an address is no mark");
     }
 }

@@ -14,10 +14,10 @@ use crate::{packages, process};
 /// What the test harness prints of a test after a minute.
 const SLOW: &str = " has been running for over 60 seconds";
 /// The environment variable with the path of the file that lists tests that were not run (see `crates/testkit`).
-const LIST: &str = "WHIMBREL_NOT_RUN";
+pub(crate) const LIST: &str = "WHIMBREL_NOT_RUN";
 /// Prefixes of lines in that file.
-const WHOLE: &str = "NOT RUN: ";
-const PART: &str = "NOT RUN IN PART: ";
+pub(crate) const WHOLE: &str = "NOT RUN: ";
+pub(crate) const PART: &str = "NOT RUN IN PART: ";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
