@@ -15,7 +15,7 @@ use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::idle::{keep_alive, show_use};
 use crate::transfer::interrupt::Interrupt;
-use crate::transfer::options::{Options, parse_time};
+use crate::transfer::options::{KeyUse, Options, parse_time};
 use crate::transfer::run::block_on;
 
 /// Bytes of a ping beside its Heartbeat Info and the headers below: SCTP header, chunk and parameter header.
@@ -24,8 +24,10 @@ const OVERHEAD: usize = 12 + 8;
 const UDP_HEADER: usize = 8;
 /// Bytes of an IPv4 and of an IPv6 header.
 const IP_HEADERS: (usize, usize) = (20, 40);
-/// Bytes of the AUTH chunk with SHA-256 (RFC 4895 §4.1), which precedes a heartbeat with --key.
+/// Bytes of the AUTH chunk with SHA-256 (RFC 4895 §4.1), which precedes a heartbeat with --auth-only.
 const AUTH_CHUNK: usize = 8 + 32;
+/// Bytes that encryption adds to a packet with --key.
+const ENCRYPTION: usize = 28;
 
 const NOTES: &str = "\
 The peer can be any SCTP endpoint that accepts associations, such as `whimbrel echo` or `whimbrel perf \
@@ -63,7 +65,7 @@ pub(crate) struct Args {
     /// Time to wait for answers after the last ping
     #[arg(long, short = 'W', value_name = "TIME", default_value = "2 s", value_parser = parse_wait)]
     wait: Duration,
-    /// Size of the IP packet in bytes, at most the path MTU. The minimum is 66; add 20 over IPv6 and 40 with --key
+    /// Size of the IP packet in bytes, at most the path MTU. The minimum is 66; add 20 over IPv6, 28 with --key, and 40 with --auth-only
     #[arg(long, short = 's', value_name = "BYTES", default_value_t = 100, value_parser = clap::value_parser!(u16).range(66..))]
     size: u16,
     /// Print only the summary
@@ -252,8 +254,12 @@ fn overhead(args: &Args, remote: SocketAddr) -> usize {
     let (v4, v6) = IP_HEADERS;
     let ip = if remote.is_ipv6() { v6 } else { v4 };
     let udp = if remote.port() == 0 { 0 } else { UDP_HEADER };
-    let auth = if args.options.key.is_some() { AUTH_CHUNK } else { 0 };
-    ip + udp + auth + OVERHEAD
+    let key = match args.options.key_use() {
+        KeyUse::None => 0,
+        KeyUse::Authenticates => AUTH_CHUNK,
+        KeyUse::Encrypts => ENCRYPTION,
+    };
+    ip + udp + key + OVERHEAD
 }
 
 /// Checks that no ping is forgotten before --wait is over.

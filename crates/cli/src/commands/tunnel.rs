@@ -57,8 +57,8 @@ Examples:
   ping 10.9.0.1
 
 Security:
-  Nothing is encrypted. --key authenticates both ends and every chunk except INIT, INIT ACK and SHUTDOWN \
-COMPLETE. Without --key, anyone who can reach the server can connect to the targets of --allow, and with \
+  --key encrypts and authenticates all packets after the handshake (experimental); with --auth-only it \
+authenticates every chunk except INIT, INIT ACK and SHUTDOWN COMPLETE, and encrypts nothing. Without --key, anyone who can reach the server can connect to the targets of --allow, and with \
 --tun send IP packets to the server. A server connects to no other targets, and accepts only packets from \
 addresses of its --tun networks. See SECURITY.md.
 ";

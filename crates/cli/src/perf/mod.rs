@@ -23,7 +23,8 @@ Exit codes:
 /// Printed in the help of the commands.
 pub(crate) const SECURITY: &str = "\
 Security:
-  Nothing is encrypted. Without --key, anyone who can reach the server can make it send data as fast as \
-the path allows, for 1 h at most (`perf --server --max-time`). --key authenticates both ends and every \
-chunk except INIT, INIT ACK and SHUTDOWN COMPLETE. See SECURITY.md.
+  Without --key, anyone who can reach the server can make it send data as fast as the path allows, for 1 h \
+at most (`perf --server --max-time`). --key encrypts and authenticates all packets after the handshake \
+(experimental); with --auth-only it authenticates every chunk except INIT, INIT ACK and SHUTDOWN COMPLETE, \
+and encrypts nothing. See SECURITY.md.
 ";

@@ -9,7 +9,7 @@ use super::address;
 use super::console::Console;
 use super::failure::Failure;
 use super::interrupt::Interrupt;
-use super::options::{End, Options};
+use super::options::{End, KeyUse, Options};
 use super::recording;
 
 /// How long the end of an association may take.
@@ -27,12 +27,16 @@ pub(crate) enum Attempt {
 
 /// What is known of the key of this end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Key {
-    None,
-    /// The other end may have another one.
-    Doubtful,
-    /// The other end has accepted it before.
-    Accepted,
+struct Key {
+    does: KeyUse,
+    /// Whether the other end has accepted it before. Otherwise it may have another one.
+    is_accepted: bool,
+}
+
+impl Key {
+    fn is_doubtful(self) -> bool {
+        self.does != KeyUse::None && !self.is_accepted
+    }
 }
 
 const OTHER_KEY: &str = "an end that has another key, or none, does not answer";
@@ -90,10 +94,9 @@ impl Toward {
         interrupt: &Interrupt,
         console: &Console,
     ) -> Result<Association, Failure> {
-        let key = match attempt {
-            _ if options.key.is_none() => Key::None,
-            Attempt::First => Key::Doubtful,
-            Attempt::Again => Key::Accepted,
+        let key = Key {
+            does: options.key_use(),
+            is_accepted: attempt == Attempt::Again,
         };
         let to = options.addrs(to)?;
         tokio::select! {
@@ -106,7 +109,7 @@ impl Toward {
 
     /// Returns the failure once the other end has been silent for too long.
     async fn give_up(&self, key: Key) -> Failure {
-        let is_doubtful = key == Key::Doubtful;
+        let is_doubtful = key.is_doubtful();
         let Some(patience) = self.connect_timeout.or(is_doubtful.then_some(KEY_PATIENCE)) else {
             return std::future::pending().await;
         };
@@ -141,9 +144,9 @@ pub(crate) async fn end(
     let _ = tokio::time::timeout(FAREWELL_PATIENCE, stack.wait_idle()).await;
 }
 
-/// Says soon why there may be no answer: an end discards what another key has authenticated (RFC 4895 §6.3).
+/// Says soon why there may be no answer: an end discards what another key has authenticated (RFC 4895 §6.3) or encrypted.
 async fn note_silence(key: Key, console: &Console) -> std::convert::Infallible {
-    if key == Key::Doubtful {
+    if key.is_doubtful() {
         tokio::time::sleep(SILENCE).await;
         console.note(format!("no answer yet: {OTHER_KEY}"));
     }
@@ -153,15 +156,22 @@ async fn note_silence(key: Key, console: &Console) -> std::convert::Infallible {
 /// A failure to connect, with the remedy if one end has no key or another one.
 fn explain_key(error: ConnectError, key: Key) -> Failure {
     let text = error.to_string();
-    let remedy = match key {
-        Key::Doubtful if matches!(error, ConnectError::TimedOut(_)) => OTHER_KEY,
-        Key::Doubtful | Key::Accepted if text.contains("required authentication") => {
-            "the other end uses no key: start it with --key FILE"
+    // RFC 4895 §6.1: what the INIT lacks is the parameters of authentication.
+    let wants_authentication = text.contains("missing mandatory parameter") || text.contains("requires a shared key");
+    let remedy = match key.does {
+        _ if key.is_doubtful() && matches!(error, ConnectError::TimedOut(_)) => OTHER_KEY,
+        KeyUse::Authenticates if text.contains("required authentication") => {
+            "the other end uses no key: start it with --key FILE --auth-only"
         }
-        // RFC 4895 §6.1: what the INIT lacks is the parameters of authentication.
-        Key::None if text.contains("missing mandatory parameter") || text.contains("requires a shared key") => {
-            "the other end needs --key FILE"
+        KeyUse::Authenticates if text.contains("requires encryption") => {
+            "the other end encrypts: leave out --auth-only, there is --key FILE alone"
         }
+        KeyUse::Encrypts if text.contains("required encryption") => {
+            "the other end does not encrypt: start it with --key FILE, without --auth-only"
+        }
+        KeyUse::Encrypts if wants_authentication => "the other end has --auth-only: add it here, or leave it out there",
+        KeyUse::None if text.contains("requires encryption") => "the other end needs --key FILE",
+        KeyUse::None if wants_authentication => "the other end needs --key FILE --auth-only",
         _ => return error.into(),
     };
     let failure = Failure::from(error);

@@ -22,10 +22,10 @@ standard output was not read
 /// Printed in the help of both commands.
 pub(crate) const SECURITY: &str = "\
 Security:
-  Nothing is encrypted: anyone on the path can read files and their names.
+  --key encrypts and authenticates all packets after the handshake (experimental); with --auth-only it authenticates \
+every chunk except INIT, INIT ACK and SHUTDOWN COMPLETE, and encrypts nothing.
   Without --key, anyone who can reach the receiver can write files into its folder, and anyone on \
-the path can change the data; the digest protects only against errors.
-  --key authenticates both ends and every chunk except INIT, INIT ACK and SHUTDOWN COMPLETE. See \
+the path can read files and their names and change the data; the digest protects only against errors. See \
 SECURITY.md.
 ";
 

@@ -11,7 +11,7 @@ use super::address;
 use super::console::Console;
 use super::failure::Failure;
 use super::interrupt::Interrupt;
-use super::options::{End, Options};
+use super::options::{End, KeyUse, Options};
 use super::recording;
 use crate::output;
 
@@ -87,7 +87,7 @@ pub(crate) fn bind(
         addrs.join(", "),
         stack.port()
     ));
-    if options.key.is_none() && !stack.local_addrs().iter().all(|addr| addr.ip().is_loopback()) {
+    if options.key_use() == KeyUse::None && !stack.local_addrs().iter().all(|addr| addr.ip().is_loopback()) {
         console.note(format!(
             "warning: anyone who can reach these addresses can {risk}; with --key FILE only those with the key"
         ));
@@ -105,8 +105,9 @@ struct Unauthenticated {
 impl Unauthenticated {
     fn report(&mut self, stack: &Stack, console: &Console) {
         let discarded = stack.discarded();
-        let count = discarded.iter().find(|(reason, _)| *reason == Discard::Unauthenticated);
-        let count = count.map_or(0, |(_, count)| *count);
+        let is_of_key = |reason: Discard| matches!(reason, Discard::Unauthenticated | Discard::Unprotected);
+        let refused = discarded.iter().filter(|(reason, _)| is_of_key(*reason));
+        let count: u64 = refused.map(|(_, count)| *count).sum();
         let is_due = self.reported.is_none_or(|at| at.elapsed() >= REPORTS_INTERVAL);
         if count > self.known && is_due {
             let new = count - self.known;

@@ -7,8 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use whimbrel::transport::Transport;
-use whimbrel::{AssociationConfig, AuthConfig, RawIp, Scheme, Span, StackConfig, UDP_ENCAPSULATION_PORT};
+use whimbrel::{
+    AssociationConfig, AuthConfig, ProtectionConfig, RawIp, Scheme, Span, StackConfig, UDP_ENCAPSULATION_PORT,
+};
 use whimbrel_scenario::ScenarioError;
+use whimbrel_secure::PreSharedKey;
 
 use super::failure::Failure;
 use super::key;
@@ -47,14 +50,30 @@ pub(crate) struct Options {
     /// dynamic_addresses=true, and at the end that connects path_per_local_address=true
     #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_change)]
     set: Vec<String>,
-    /// Authenticate both ends and every chunk except INIT, INIT ACK and SHUTDOWN COMPLETE (RFC 4895) with the key in this file: 16 to
-    /// 128 bytes, readable only by its owner. The other end needs the same key. Nothing is encrypted
+    /// Encrypt and authenticate all packets after the handshake with the key in this file: 16 to 128 random bytes, readable only by its owner.
+    /// The other end needs the same key; an end without it is refused. Experimental: DTLS chunks (draft-ietf-tsvwg-sctp-dtls-chunk) with keys
+    /// that no other SCTP has yet
     #[arg(long, value_name = "FILE")]
-    pub(crate) key: Option<PathBuf>,
+    key: Option<PathBuf>,
+    /// With --key: authenticate both ends and every chunk except INIT, INIT ACK and SHUTDOWN COMPLETE (RFC 4895), and encrypt nothing. The
+    /// other end needs it too
+    #[arg(long, requires = "key")]
+    auth_only: bool,
     /// Record the events of all associations to DIR/events.jsonl, in the format of `whimbrel run`: TSNs, windows, round-trip times, losses,
     /// verdicts, states. The file must not exist. `whimbrel export DIR` converts it for qvis and Perfetto
     #[arg(long, value_name = "DIR")]
     pub(crate) record: Option<PathBuf>,
+}
+
+/// What the key of `--key` does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum KeyUse {
+    /// There is none.
+    None,
+    /// It authenticates (RFC 4895).
+    Authenticates,
+    /// It encrypts and authenticates.
+    Encrypts,
 }
 
 /// Which end of an association this is.
@@ -68,6 +87,15 @@ impl Options {
     /// Returns the name of the scheme.
     pub(crate) fn scheme_name(&self) -> &'static str {
         self.scheme.name()
+    }
+
+    /// Returns what the key of this end does.
+    pub(crate) fn key_use(&self) -> KeyUse {
+        match (&self.key, self.auth_only) {
+            (None, _) => KeyUse::None,
+            (Some(_), true) => KeyUse::Authenticates,
+            (Some(_), false) => KeyUse::Encrypts,
+        }
     }
 
     /// Returns what carries the packets; `None`: UDP.
@@ -124,7 +152,13 @@ impl Options {
             }
         }
         if let Some(path) = &self.key {
-            config.auth = AuthConfig::shared_key(&key::read(path)?);
+            let secret = key::read(path)?;
+            if self.auth_only {
+                config.auth = AuthConfig::shared_key(&secret);
+            } else {
+                let keys = PreSharedKey::new(&secret).map_err(|error| Failure::wrong_use(error.to_string()))?;
+                config.protection = ProtectionConfig::required(Arc::new(keys));
+            }
         }
         config
             .validate()

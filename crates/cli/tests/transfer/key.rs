@@ -1,7 +1,9 @@
-//! `--key`: authentication of senders.
+//! `--key`: encryption, and with `--auth-only` authentication, of both ends.
 
+use std::net::{SocketAddr, UdpSocket};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -18,63 +20,92 @@ fn key(dir: &Path, name: &str, text: &str) -> PathBuf {
 const ONE: &str = "0123456789abcdef0123456789abcdef\n";
 const OTHER: &str = "fedcba9876543210fedcba9876543210\n";
 
-#[test]
-fn file_arrives_if_both_ends_have_the_key() {
-    let dir = tempfile::tempdir().unwrap();
-    let (file, into) = (dir.path().join("a"), dir.path().join("in"));
-    std::fs::write(&file, content(1_000_000)).unwrap();
-    let here = key(dir.path(), "here", ONE);
-    // The line end is not part of the key.
-    let there = key(dir.path(), "there", ONE.trim());
-    let receiver = Receiver::start(
-        "127.0.0.1:0,127.0.0.2:0",
-        &into,
-        &["--once", "--key", there.to_str().unwrap()],
-    );
-    let sent = sender(&receiver.to(), &file).arg("--key").arg(&here).output_in_time();
-    assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
-    assert!(std::fs::read(into.join("a")).unwrap() == content(1_000_000));
-    assert_eq!(receiver.end().0, Some(0));
+/// Passes datagrams on, and keeps them.
+fn relay(to: &str) -> (String, Arc<Mutex<Vec<Vec<u8>>>>) {
+    let to: SocketAddr = to.parse().unwrap();
+    let near = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let far = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (seen, sender) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(None)));
+    let pass = |from: &UdpSocket, onward: &UdpSocket, is_near: bool| {
+        let (from, onward) = (from.try_clone().unwrap(), onward.try_clone().unwrap());
+        let (seen, sender) = (seen.clone(), sender.clone());
+        std::thread::spawn(move || {
+            let mut buffer = vec![0; 65_536];
+            while let Ok((len, source)) = from.recv_from(&mut buffer) {
+                seen.lock().unwrap().push(buffer[..len].to_vec());
+                let target = if is_near {
+                    *sender.lock().unwrap() = Some(source);
+                    Some(to)
+                } else {
+                    *sender.lock().unwrap()
+                };
+                let _ = target.map(|target| onward.send_to(&buffer[..len], target));
+            }
+        });
+    };
+    pass(&near, &far, true);
+    pass(&far, &near, false);
+    (near.local_addr().unwrap().to_string(), seen)
 }
 
 #[test]
-fn other_key_or_none_is_refused_and_explained_at_both_ends() {
-    let dir = tempfile::tempdir().unwrap();
-    let (file, into) = (dir.path().join("a"), dir.path().join("in"));
+fn file_arrives_if_both_ends_have_the_key() {
+    for more in [&[][..], &["--auth-only"]] {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, into) = (dir.path().join("a"), dir.path().join("in"));
+        std::fs::write(&file, content(1_000_000)).unwrap();
+        let here = key(dir.path(), "here", ONE);
+        // The line end is not part of the key.
+        let there = key(dir.path(), "there", ONE.trim());
+        let receiver = Receiver::start(
+            "127.0.0.1:0,127.0.0.2:0",
+            &into,
+            &[&["--once", "--key", there.to_str().unwrap()], more].concat(),
+        );
+        let mut command = sender(&receiver.to(), &file);
+        let sent = command.arg("--key").arg(&here).args(more).output_in_time();
+        assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
+        assert!(std::fs::read(into.join("a")).unwrap() == content(1_000_000));
+        assert_eq!(receiver.end().0, Some(0));
+    }
+}
+
+#[test]
+fn with_a_key_nothing_is_readable_on_the_way() {
+    const CONTENT: &str = "nobody on the way may read this sentence, which is in the file";
+    const NAME: &str = "a-name-that-nobody-may-read";
+    for (more, is_readable) in [(&[][..], false), (&["--auth-only"], true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, into) = (dir.path().join(NAME), dir.path().join("in"));
+        std::fs::write(&file, CONTENT.repeat(1000)).unwrap();
+        let path = key(dir.path(), "key", ONE);
+        let key = [&["--once", "--key", path.to_str().unwrap()], more].concat();
+        let receiver = Receiver::start("127.0.0.1:0", &into, &key);
+        let (addr, seen) = relay(&receiver.to());
+        let sent = sender(&addr, &file).args(&key[1..]).output_in_time();
+        assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
+        assert_eq!(std::fs::read_to_string(into.join(NAME)).unwrap(), CONTENT.repeat(1000));
+        assert_eq!(receiver.end().0, Some(0));
+        let seen = seen.lock().unwrap();
+        assert!(seen.iter().map(Vec::len).sum::<usize>() > 60_000, "{}", seen.len());
+        for secret in [CONTENT, NAME, ONE.trim()] {
+            let shows = |packet: &Vec<u8>| packet.windows(secret.len()).any(|part| part == secret.as_bytes());
+            assert_eq!(
+                seen.iter().any(shows),
+                is_readable && secret != ONE.trim(),
+                "{more:?} {secret}"
+            );
+        }
+    }
+}
+
+/// How two ends were started, what the sender says, and whether the receiver reports a stranger.
+type Case<'a> = (&'a [&'a str], &'a [&'a str], &'a str, bool);
+
+fn is_refused_and_explained(cases: &[Case<'_>], dir: &Path) {
+    let (file, into) = (dir.join("a"), dir.join("in"));
     std::fs::write(&file, "x").unwrap();
-    let (one, other) = (key(dir.path(), "one", ONE), key(dir.path(), "other", OTHER));
-    let (one, other) = (one.to_str().unwrap(), other.to_str().unwrap());
-    // Another key is not answered (RFC 4895 §6.3): one repetition is enough here.
-    let other_once = ["--key", other, "--set", "max_init_retransmits=1"];
-    let cases: [(&[&str], &[&str], &str, bool); 5] = [
-        (
-            &["--key", one],
-            &other_once,
-            "error: an end that has another key, or none, does not answer (timed out",
-            true,
-        ),
-        // The sender ends after the INIT ACK. Without dynamic addresses, its INIT is refused.
-        (&["--key", one], &[], "the other end needs --key FILE", false),
-        (
-            &["--key", one],
-            &["--set", "dynamic_addresses=false"],
-            "the other end needs --key FILE",
-            true,
-        ),
-        (
-            &[],
-            &other_once,
-            "error: an end that has another key, or none, does not answer (timed out",
-            false,
-        ),
-        (
-            &["--set", "dynamic_addresses=false"],
-            &["--key", other],
-            "the other end uses no key",
-            false,
-        ),
-    ];
-    for (receiving, sending, words, is_reported) in cases {
+    for &(receiving, sending, words, is_reported) in cases {
         let receiver = Receiver::start("127.0.0.1:0", &into, receiving);
         let start = Instant::now();
         let sent = sender(&receiver.to(), &file).args(sending).output_in_time();
@@ -97,6 +128,61 @@ fn other_key_or_none_is_refused_and_explained_at_both_ends() {
         );
     }
     assert_eq!(names(&into), Vec::<String>::new());
+}
+
+// Another key is not answered: one repetition is enough here.
+const ONE_MORE: [&str; 2] = ["--set", "max_init_retransmits=1"];
+const SILENT: &str = "error: an end that has another key, or none, does not answer (timed out";
+
+#[test]
+fn other_key_or_none_is_refused_and_explained_at_both_ends() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, other) = (key(dir.path(), "one", ONE), key(dir.path(), "other", OTHER));
+    let one = ["--key", one.to_str().unwrap()];
+    let other = ["--key", other.to_str().unwrap()];
+    let other_once = [other, ONE_MORE].concat();
+    let auth_only = [&one[..], &["--auth-only"]].concat();
+    let cases: [Case<'_>; 5] = [
+        (&one, &other_once, SILENT, false),
+        (&one, &[], "the other end needs --key FILE (", true),
+        (
+            &[],
+            &other,
+            "the other end does not encrypt: start it with --key FILE",
+            false,
+        ),
+        (&one, &auth_only, "the other end encrypts: leave out --auth-only", true),
+        (&auth_only, &one, "the other end has --auth-only: add it here", true),
+    ];
+    is_refused_and_explained(&cases, dir.path());
+}
+
+#[test]
+fn other_key_or_none_is_refused_without_encryption_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, other) = (key(dir.path(), "one", ONE), key(dir.path(), "other", OTHER));
+    let one = ["--key", one.to_str().unwrap(), "--auth-only"];
+    let other = ["--key", other.to_str().unwrap(), "--auth-only"];
+    let other_once = [&other[..], &ONE_MORE].concat();
+    let cases: [Case<'_>; 5] = [
+        (&one, &other_once, SILENT, true),
+        // The sender ends after the INIT ACK. Without dynamic addresses, its INIT is refused.
+        (&one, &[], "the other end needs --key FILE --auth-only", false),
+        (
+            &one,
+            &["--set", "dynamic_addresses=false"],
+            "the other end needs --key FILE --auth-only",
+            true,
+        ),
+        (&[], &other_once, SILENT, false),
+        (
+            &["--set", "dynamic_addresses=false"],
+            &other,
+            "the other end uses no key",
+            false,
+        ),
+    ];
+    is_refused_and_explained(&cases, dir.path());
 }
 
 #[test]
