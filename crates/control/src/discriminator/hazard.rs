@@ -45,6 +45,9 @@ pub struct HazardParameters {
     /// Whether packets and losses count that are reported in the recovery after a reduction, while the queue is long: its delay is 3 ms
     /// and a tenth of srtt or more. One overflow drops many packets, of which only the first one gets a verdict.
     pub aftermath: bool,
+    /// Whether a loss has the delay of the last arrival before it, rather than that of the first one after it. A SACK follows each packet
+    /// after a loss, but only every second one before it: the delays after losses are not drawn as those of other packets are.
+    pub before: bool,
 }
 
 impl Default for HazardParameters {
@@ -61,6 +64,7 @@ impl Default for HazardParameters {
             loss_share: 0.08,
             standing_loss_share: 0.04,
             aftermath: true,
+            before: false,
         }
     }
 }
@@ -220,21 +224,27 @@ impl Hazard {
         self.used = (self.used + 1).min(RECENT);
     }
 
-    /// Counts lost packets, in the recovery `after` a reduction or not, in the slot of the first arrival after the loss. Returns that slot's
-    /// delay.
+    /// Counts lost packets, in the recovery `after` a reduction or not, in the slot of the first arrival after the loss, or of the last one
+    /// before it. Returns that slot's delay.
     fn count_loss(&mut self, loss: &LossEvent, after: bool) -> Option<i64> {
-        let mut found = None;
+        let (mut later, mut earlier) = (None, None);
         for back in 0..self.used {
             let place = (self.head + RECENT - back) % RECENT;
-            match self.recent.get(place) {
-                Some(slot) if slot.newest > loss.first_lost => found = Some(place),
-                _ if found.is_none() => found = Some(self.head),
-                _ => break,
+            if self.recent.get(place)?.newest <= loss.first_lost {
+                earlier = Some(place);
+                break;
             }
+            later = Some(place);
         }
-        let delay = self.recent.get(found?)?.delay;
+        let (first, second) = if self.parameters.before {
+            (earlier, later)
+        } else {
+            (later, earlier)
+        };
+        let place = first.or(second)?;
+        let delay = self.recent.get(place)?.delay;
         if self.counts(after, delay) {
-            let slot = self.recent.get_mut(found?)?;
+            let slot = self.recent.get_mut(place)?;
             slot.losses = slot.losses.saturating_add(loss.lost());
         }
         Some(delay)

@@ -147,6 +147,9 @@ struct Path {
     base: WindowedMin,
     /// That of the current round trip, if one was measured.
     low: Option<f64>,
+    /// The time without a queue after which data is acknowledged, in seconds: longer than `base` if acknowledgements return on several paths,
+    /// whose times are made comparable with the fastest one ([`AckSample::rtt`], [`AckSample::min_rtt`]).
+    unqueued: f64,
     rate: ArrivalRate,
     /// The greatest rate of the last round trips, in bytes per second.
     greatest: WindowedMax,
@@ -169,7 +172,7 @@ impl Path {
         let round = ended.map(|low| {
             let base = self.base.get().unwrap_or(low);
             let threshold = self.threshold(parameters, base, window);
-            self.most = Some(self.flight as f64 / low);
+            self.most = Some(self.flight as f64 / self.whole(low));
             Round {
                 low,
                 threshold,
@@ -186,7 +189,20 @@ impl Path {
             self.base.take(ack.now.as_nanos(), seconds, BASE_WINDOW.as_nanos());
             self.low = Some(self.low.map_or(seconds, |low| low.min(seconds)));
         }
+        if let Some(least) = ack.min_rtt {
+            self.unqueued = least.as_secs_f64();
+        }
         round
+    }
+
+    /// Returns the whole round-trip time of a comparable one, in seconds.
+    fn whole(&self, rtt: f64) -> f64 {
+        rtt + (self.unqueued - self.base.get().unwrap_or(rtt)).max(0.0)
+    }
+
+    /// Returns the time without a queue after which data is acknowledged, in seconds.
+    fn least(&self) -> Option<f64> {
+        self.base.get().map(|base| base.max(self.unqueued))
     }
 
     /// Returns the rate of the path in bytes per second. What is in flight passes once in a round-trip time: acknowledgements that arrive
@@ -200,7 +216,7 @@ impl Path {
         let rate = self.rate();
         // A slow path holds less than the least window of a probe. The rest is a queue that does not go away.
         let rest = if rate > 0.0 {
-            (LEAST * window.unit) as f64 / rate - base
+            (LEAST * window.unit) as f64 / rate - self.whole(base)
         } else {
             0.0
         };
@@ -209,13 +225,20 @@ impl Path {
 
     /// Returns the bytes that the path holds without a queue, at least those of the least window. `None` before the first measurement.
     fn content(&self, window: WindowView) -> Option<u64> {
-        let bytes = self.rate() * self.base.get()?;
+        let bytes = self.rate() * self.least()?;
         Some((bytes as u64).max(LEAST * window.unit))
+    }
+
+    /// Returns the window less the queue that stood in the round trip whose least time is `low`. Acknowledgements that arrive in bunches, or on
+    /// several paths, leave more of the window in flight than what the rate explains.
+    fn without_queue(&self, window: WindowView, low: f64) -> u64 {
+        let queue = self.rate() * (low - self.base.get().unwrap_or(low)).max(0.0);
+        window.cwnd.saturating_sub(queue as u64)
     }
 
     /// Returns the greatest content of the last round trips in bytes.
     fn greatest_content(&self) -> u64 {
-        (self.greatest.get() * self.base.get().unwrap_or(0.0)) as u64
+        (self.greatest.get() * self.least().unwrap_or(0.0)) as u64
     }
 }
 
@@ -289,25 +312,25 @@ impl Drain {
 
     /// Starts a probe if a queue has stood for long enough.
     fn probe(&mut self, window: WindowView, ack: &AckSample, low: f64) -> Option<WindowUpdate> {
-        let base = self.path.base.get()?;
+        let least = self.path.least()?;
         let doubt = if self.is_alone {
             0.0
         } else {
-            base * f64::from(self.parameters.doubt)
+            least * f64::from(self.parameters.doubt)
         };
         let has_stood = self.standing >= self.parameters.patience && ack.now.since(self.since).as_secs_f64() >= doubt;
         let may_probe = !window.in_slow_start() && !ack.in_recovery && window.is_used(ack);
         if !has_stood || !may_probe || window.cwnd < LEAST_PROBED * window.unit {
             return None;
         }
-        let content = self.path.content(window)?;
+        let content = self.path.content(window)?.max(self.path.without_queue(window, low));
         if window.cwnd <= content + WORTHWHILE * window.unit {
             return None;
         }
         // After a probe that has failed, the next one gives away less at first. Alone, the round-trip time is the window over the rate of
         // the path. Beside another flow it falls less.
         let step = if self.failures > 0 { window.scaled(STEP) } else { 0 };
-        let own_rtt = (step > content).then_some(low * (1.0 - OWN_FALL * (1.0 - STEP)));
+        let own_rtt = (step > content).then_some(low - self.path.whole(low) * OWN_FALL * (1.0 - STEP));
         self.mode = Mode::Probing {
             before: window.cwnd,
             cubic: Box::new(self.cubic.clone()),
@@ -441,8 +464,8 @@ impl Drain {
 
     /// The queue has stayed.
     fn on_shared(&mut self, now: Time, before: u64) {
-        let base = self.path.base.get().unwrap_or(0.0);
-        let least = self.parameters.compete.max(Span::from_secs_f64(base * COMPETE_ROUNDS));
+        let least = self.path.least().unwrap_or(0.0);
+        let least = self.parameters.compete.max(Span::from_secs_f64(least * COMPETE_ROUNDS));
         self.mode = Mode::Returning {
             to: before,
             until: now + least * (1 << self.failures.min(MOST_DOUBLINGS)),

@@ -306,26 +306,49 @@ fn a_timeout_has_no_verdict() {
 }
 
 #[test]
-fn a_loss_belongs_to_the_first_arrival_after_it() {
-    let mut bench = Bench::new(plain());
-    bench.arrive(10, 5 * MS);
-    bench.seq += 1;
-    let lost = bench.seq;
-    bench.arrive(1, 9 * MS);
-    bench.arrive(3, 2 * MS);
-    let loss = LossEvent::of(Time::from_nanos(bench.now), LossSignal::Gap, lost);
-    bench.hazard.on_inherited(&loss);
-    let slots: Vec<_> = bench
-        .hazard
-        .latest_first()
-        .map(|slot| (slot.delay / MS as i64, slot.losses))
-        .collect();
+fn a_loss_belongs_to_an_arrival_beside_it() {
+    let outcome = |before| {
+        let mut bench = Bench::new(HazardParameters { before, ..plain() });
+        bench.arrive(10, 5 * MS);
+        bench.seq += 1;
+        let lost = bench.seq;
+        bench.arrive(1, 9 * MS);
+        bench.arrive(3, 2 * MS);
+        let loss = LossEvent::of(Time::from_nanos(bench.now), LossSignal::Gap, lost);
+        bench.hazard.on_inherited(&loss);
+        let slots: Vec<_> = bench
+            .hazard
+            .latest_first()
+            .map(|slot| (slot.delay / MS as i64, slot.losses))
+            .collect();
+        (slots[..5].to_vec(), bench.hazard.count_loss(&loss, false))
+    };
+    let (slots, delay) = outcome(false);
     assert_eq!(
-        slots[..5],
+        slots,
         [(2, 0), (2, 0), (9, 0), (9, 1), (5, 0)],
         "and a slot has the delay before it too"
     );
-    assert_eq!(bench.hazard.count_loss(&loss, false), Some(9 * MS as i64));
+    assert_eq!(delay, Some(9 * MS as i64));
+    let (slots, delay) = outcome(true);
+    assert_eq!(slots, [(2, 0), (2, 0), (9, 0), (9, 0), (5, 1)]);
+    assert_eq!(delay, Some(5 * MS as i64));
+}
+
+#[test]
+fn a_loss_without_an_arrival_on_that_side_has_the_other_one() {
+    let delay = |before, lost| {
+        let mut bench = Bench::new(HazardParameters { before, ..plain() });
+        bench.seq = 10;
+        bench.arrive(1, 5 * MS);
+        let loss = LossEvent::of(Time::from_nanos(bench.now), LossSignal::Gap, lost);
+        bench.hazard.count_loss(&loss, false)
+    };
+    assert_eq!(delay(true, 3), Some(5 * MS as i64), "nothing arrived before");
+    assert_eq!(delay(false, 30), Some(5 * MS as i64), "nothing arrived after it yet");
+    let mut empty = Hazard::new(plain());
+    let loss = LossEvent::of(Time::ZERO, LossSignal::Gap, 1);
+    assert_eq!(empty.count_loss(&loss, false), None);
 }
 
 #[test]

@@ -12,6 +12,8 @@ struct Link {
     base: f64,
     /// The window of the other flow in packets.
     other: f64,
+    /// The time by which the fastest return path is faster than the mean of them.
+    ahead: f64,
 }
 
 impl Link {
@@ -25,6 +27,7 @@ impl Link {
             rate: 1000.0,
             base: 0.05,
             other: 0.0,
+            ahead: 0.0,
         }
     }
 
@@ -44,8 +47,9 @@ impl Link {
                 newest: self.seq,
                 acked_to: self.seq + 1,
                 next: self.seq + packets,
-                rtt: Some(rtt),
+                rtt: Some(rtt - Span::from_secs_f64(self.ahead)),
                 srtt: Some(rtt),
+                min_rtt: Some(Span::from_secs_f64(self.base)),
                 ..AckSample::of(self.now + rtt * n / packets, UNIT, self.window.cwnd)
             };
             self.seq += 1;
@@ -105,6 +109,36 @@ fn its_own_queue_stays_short_and_the_path_full() {
     });
     cubic.seconds(20.0);
     assert!(cubic.rtt() > 0.2, "{}", cubic.rtt());
+}
+
+#[test]
+fn a_path_whose_acknowledgements_return_faster_on_another_one_stays_full() {
+    let mut link = Link::new(DrainParameters::default());
+    link.ahead = 0.02;
+    link.seconds(20.0);
+    let (mut longest, mut least) = (0.0_f64, f64::MAX);
+    for _ in 0..1000 {
+        link.round();
+        longest = longest.max(link.rtt());
+        least = least.min(link.units());
+    }
+    assert!(longest < 0.07, "{longest}");
+    assert!(least > 47.0, "{least}");
+    assert!(link.drain.own > 10, "{:?}", link.drain);
+}
+
+#[test]
+fn acknowledgements_in_bunches_do_not_empty_the_path() {
+    let mut link = Link::new(DrainParameters::default());
+    link.seconds(20.0);
+    let window = WindowView {
+        cwnd: 100 * UNIT,
+        ..link.window
+    };
+    let rate = link.drain.path.rate();
+    let queue = (rate * 0.03) as u64;
+    assert_eq!(link.drain.path.without_queue(window, 0.08), 100 * UNIT - queue, "30 ms of queue");
+    assert_eq!(link.drain.path.without_queue(window, 0.05), 100 * UNIT);
 }
 
 #[test]
