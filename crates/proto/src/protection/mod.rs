@@ -1,7 +1,7 @@
 //! DTLS chunks (draft-ietf-tsvwg-sctp-dtls-chunk): every packet of an association is encrypted, on all of its paths.
 //!
 //! This crate has no cryptography. Records are sealed and opened by a [`Protect`], which a [`KeySource`] makes once the handshake is done. The
-//! rest is here: what both ends agree on, epochs, sequence numbers, replays, the limits of a key. [`NullKeys`] takes the same room and protects
+//! rest is here: what both ends agree on, epochs, sequence numbers, replays, the limits of a key. [`InsecureNullKeys`] takes the same room and protects
 //! nothing, for simulations.
 
 mod counters;
@@ -22,7 +22,7 @@ use whimbrel_wire::RECORD_HEADER_LEN;
 pub use counters::ProtectionStats;
 pub use exchange::{KeyExchange, Party, Role};
 pub(crate) use exchange::{Offer, ProtectionAgreement, negotiate, own_offer};
-pub use null::NullKeys;
+pub use null::InsecureNullKeys;
 pub(crate) use sealing::Sealing;
 pub(crate) use state::Protection;
 

@@ -30,7 +30,7 @@ impl KeySource for FewUses {
             return Err(ProtectionError);
         }
         Ok(Arc::new(Limited(
-            NullKeys.derive(exchange, sender, epoch)?,
+            InsecureNullKeys.derive(exchange, sender, epoch)?,
             self.limits,
         )))
     }
@@ -108,7 +108,7 @@ fn at(micros: u64) -> Time {
 // RFC 9147 §4.2.2: 16 bits are sent.
 #[test]
 fn sequence_numbers_go_on_beyond_16_bits() {
-    let (mut client, mut server) = pair(NullKeys);
+    let (mut client, mut server) = pair(InsecureNullKeys);
     let mut kept = Vec::new();
     for number in 0..200_000 {
         let packet = seal(&mut client).expect("keys");
@@ -126,7 +126,7 @@ fn sequence_numbers_go_on_beyond_16_bits() {
 // Issue 46: at 100,000 packets a second, a path that is 2 s slower is 200,000 numbers behind, more than three times 2^16.
 #[test]
 fn a_path_that_is_two_seconds_slower_is_opened_at_high_rates() {
-    let (mut client, mut server) = pair(NullKeys);
+    let (mut client, mut server) = pair(InsecureNullKeys);
     let mut slow: VecDeque<(u64, OwnedPacket)> = VecDeque::new();
     let (mut late, mut last) = (0, None);
     for number in 0..500_000_u64 {
@@ -154,7 +154,7 @@ fn a_path_that_is_two_seconds_slower_is_opened_at_high_rates() {
 #[test]
 fn the_loss_of_many_packets_in_a_row_is_survived() {
     for lost in [30_000, 40_000, 100_000, 250_000] {
-        let (mut client, mut server) = pair(NullKeys);
+        let (mut client, mut server) = pair(InsecureNullKeys);
         let first = seal(&mut client).expect("keys");
         assert_eq!(open(&mut server, at(0), 0, &first), Ok(()));
         for _ in 0..lost {
@@ -224,7 +224,7 @@ fn without_a_next_epoch_the_keys_end_before_they_are_unsafe() {
 #[test]
 fn forged_records_of_the_next_epoch_change_nothing() {
     let (mut client, mut server) = pair(few(20, 1000));
-    let (mut other, _) = pair(NullKeys);
+    let (mut other, _) = pair(InsecureNullKeys);
     let mut epoch_4 = (0..11)
         .map(|_| seal(&mut client).expect("keys"))
         .last()
@@ -248,7 +248,7 @@ fn forged_records_of_the_next_epoch_change_nothing() {
 
 #[test]
 fn no_record_causes_a_panic() {
-    let (_, mut server) = pair(NullKeys);
+    let (_, mut server) = pair(InsecureNullKeys);
     for len in 0..80 {
         for byte in [0, 23, 0xff] {
             let record = vec![byte; len];
