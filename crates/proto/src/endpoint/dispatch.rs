@@ -139,7 +139,7 @@ impl Endpoint {
         result
     }
 
-    /// Nothing of the packet counts before it is opened, neither its source nor its chunks.
+    /// Nothing of the packet counts before it is opened and known to come from the peer, neither its source nor its chunks.
     // [dtls:1.1-1, 3.2-2, 5.2-7]
     fn open_and_process(
         &mut self,
@@ -152,11 +152,18 @@ impl Endpoint {
         let Some(association) = self.table.at_mut(index) else {
             return Err(Discard::OutOfTheBlue);
         };
-        let from = association.sending().path_of_packet(&meta);
-        if association.open_packet(now, from, packet, plain)? {
+        let known = association.sending().path_of_packet(&meta);
+        let opened = association.open_packet(now, known, packet, plain)?;
+        let inner = packet.with_chunks(plain);
+        let from = match known {
+            Some(from) => from,
+            // The draft, "SCTP Considerations": the lookup address of an ASCONF is not used. The tag has found the association.
+            None if association.has_news_in_asconf(&inner) => association.sending_path(),
+            None => return Err(Discard::OutOfTheBlue),
+        };
+        if association.accept_packet(now, known, opened) {
             association.report_connected();
         }
-        let inner = packet.with_chunks(plain);
         let Some(first) = inner.first_chunk_type() else {
             return Err(Discard::Malformed);
         };
@@ -166,12 +173,6 @@ impl Endpoint {
         if !association.expects(first) {
             return Err(Discard::Unexpected);
         }
-        let from = match from {
-            Some(from) => from,
-            // The draft, "SCTP Considerations": the lookup address of an ASCONF is not used. The tag has found the association.
-            None if first == ChunkType::ASCONF && association.has_dynamic_addresses() => association.sending_path(),
-            None => return Err(Discard::OutOfTheBlue),
-        };
         let waiting = self.replies.len();
         let result = association.on_packet(context!(self, now), meta, from, &inner, true);
         self.after_change(index);

@@ -93,7 +93,8 @@ impl Farewell {
         packet: &PacketView<'_>,
         plain: &mut Vec<u8>,
     ) -> Result<(u32, ReplyChunk, Guard), Discard> {
-        self.protection.open_packet(now, None, packet, plain)?;
+        let opened = self.protection.open_packet(now, None, packet, plain)?;
+        self.protection.accept(now, None, opened);
         let inner = packet.with_chunks(plain);
         let mut types = inner.chunks().map_while(Result::ok).map(|chunk| chunk.chunk_type());
         if types.any(|kind| matches!(kind, ChunkType::ABORT | ChunkType::SHUTDOWN_COMPLETE)) {

@@ -23,6 +23,7 @@ pub use counters::ProtectionStats;
 pub use exchange::{KeyExchange, Party, Role};
 pub(crate) use exchange::{Offer, ProtectionAgreement, negotiate, own_offer};
 pub use null::InsecureNullKeys;
+pub(crate) use opening::Opened;
 pub(crate) use sealing::Sealing;
 pub(crate) use state::Protection;
 

@@ -61,6 +61,16 @@ impl Association {
         }
     }
 
+    /// Returns whether an opened packet begins with an ASCONF that has not been answered yet. It may come from anywhere. If it is repeated, it has to
+    /// come from an address of the peer: a copy that is faster would take each repetition, and the peer would get no answer.
+    pub(crate) fn has_news_in_asconf(&self, packet: &PacketView<'_>) -> bool {
+        let Some(state) = self.agreed.asconf.as_ref().filter(|_| self.may_change_addresses()) else {
+            return false;
+        };
+        let next = state.peer_serial.wrapping_add(1);
+        matches!(packet.chunks().next(), Some(Ok(Chunk::Asconf(asconf))) if asconf.serial == next)
+    }
+
     /// Handles an ASCONF (RFC 5061 §5.2). The caller has verified that it is authenticated.
     pub(in super::super) fn on_asconf(
         &mut self,

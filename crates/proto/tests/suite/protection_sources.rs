@@ -1,0 +1,105 @@
+//! Encrypted associations, and an attacker who forwards their packets from an address of his own, faster than the network does. Encryption does not
+//! cover the source of a packet.
+
+use crate::protection::*;
+use crate::support::{Fate, Host, Net, Sent, addr, meta};
+use whimbrel_control::Span;
+use whimbrel_proto::{AssocId, AssociationConfig, Discard, Event, Message, TransportAddr};
+use whimbrel_wire::ChunkType;
+
+fn attacker() -> TransportAddr {
+    addr("192.0.2.77:0")
+}
+
+/// Delivers the packet as if the attacker had forwarded it.
+fn forward(net: &mut Net, sent: &Sent) -> Result<(), Discard> {
+    net.deliver_from(sent.from.other(), meta(sent.remote, attacker()), &sent.bytes)
+}
+
+/// From here on, the network keeps the packets of this host.
+fn hold(net: &mut Net, host: Host) {
+    net.filter = Box::new(move |packet| match packet.from == host {
+        true => Fate::Drop,
+        false => Fate::Deliver,
+    });
+}
+
+fn remotes(net: &Net, b: AssocId) -> Vec<TransportAddr> {
+    let paths = net.b.association(b).expect("B").paths();
+    paths.map(|path| path.remote).collect()
+}
+
+// RFC 9147 §4.5.1: the window advances with packets that have been accepted.
+#[test]
+fn a_faster_copy_from_elsewhere_does_not_make_a_replay_of_the_original() {
+    for dynamic_addresses in [true, false] {
+        let config = AssociationConfig {
+            dynamic_addresses,
+            ..config()
+        };
+        let (mut net, a, b) = Net::established(1, &config);
+        net.run_for(Span::from_millis(500));
+        hold(&mut net, Host::A);
+        for number in 0..20_u8 {
+            net.send(Host::A, a, Message::new(0, vec![number]));
+            let sent = net.last(Host::A, ChunkType::DTLS);
+            for _ in 0..3 {
+                assert_eq!(forward(&mut net, &sent), Err(Discard::OutOfTheBlue));
+            }
+            assert_eq!(net.deliver_from(Host::B, sent.meta(), &sent.bytes), Ok(()), "{number}");
+            let again = net.deliver_from(Host::B, sent.meta(), &sent.bytes);
+            assert_eq!(again, Err(Discard::Replayed));
+            if dynamic_addresses {
+                assert_eq!(forward(&mut net, &sent), Err(Discard::Replayed));
+            }
+            net.run_for(Span::from_millis(100));
+        }
+        assert_eq!(net.contents(Host::B).len(), 20);
+        let stats = net.b.association(b).expect("B").protection_stats();
+        assert_eq!(stats.failed, 0, "{stats:?}");
+        net.filter = Box::new(|_| Fate::Deliver);
+        still_works(&mut net, a, b);
+    }
+}
+
+#[test]
+fn a_copy_from_elsewhere_is_no_proof_of_the_keys() {
+    let mut net = Net::with_config(1, &config(), 1);
+    // What follows the COOKIE ECHO does not arrive.
+    net.filter = Box::new(|packet| match packet.from == Host::A && packet.has(ChunkType::DTLS) {
+        true => Fate::Drop,
+        false => Fate::Deliver,
+    });
+    net.connect(&config(), 1);
+    net.run_for(Span::from_millis(100));
+    let proof = net.last(Host::A, ChunkType::DTLS);
+    assert_eq!(forward(&mut net, &proof), Err(Discard::OutOfTheBlue));
+    let is_connected = |event: &Event| matches!(event, Event::Connected { .. });
+    assert!(!net.events_of(Host::B).iter().any(is_connected));
+    assert_eq!(net.deliver_from(Host::B, proof.meta(), &proof.bytes), Ok(()));
+    assert!(net.events_of(Host::B).iter().any(is_connected));
+}
+
+// RFC 5061 §5.2: the ASCONF-ACK goes to the source of the ASCONF.
+#[test]
+fn a_repeated_asconf_is_answered_to_the_peer_only() {
+    let (mut net, a, b) = established(1);
+    hold(&mut net, Host::A);
+    let (now, lte) = (net.now, addr("10.0.1.1:0"));
+    assert_eq!(net.a.add_local_address(now, a, lte), Ok(()));
+    net.drain(Host::A);
+    let first = net.last(Host::A, ChunkType::DTLS);
+    assert_eq!(forward(&mut net, &first), Ok(()), "a new one may come from anywhere");
+    assert_eq!(net.last(Host::B, ChunkType::DTLS).remote, attacker());
+    assert!(remotes(&net, b).contains(&lte));
+    net.run_for(Span::from_millis(1100));
+    let again = net.last(Host::A, ChunkType::DTLS);
+    assert_ne!(again.bytes, first.bytes);
+    assert_eq!(forward(&mut net, &again), Err(Discard::OutOfTheBlue));
+    net.filter = Box::new(|_| Fate::Deliver);
+    assert_eq!(net.deliver_from(Host::B, again.meta(), &again.bytes), Ok(()));
+    net.run_for(Span::from_secs(5));
+    let locals = net.a.association(a).expect("A").local_addrs().to_vec();
+    assert!(locals.contains(&lte), "{locals:?}");
+    still_works(&mut net, a, b);
+}
