@@ -9,6 +9,7 @@ use crate::config::NEVER;
 use crate::endpoint::{Cookie, Farewell, Guard};
 use crate::error::Discard;
 use crate::protection::{KeyExchange, Opened, Party, Protection, ProtectionStats, own_offer};
+use crate::send::path::Path;
 
 /// How long to wait for a proof of the keys before it is asked for again, and how often it is. An association without one is of no use.
 const PROOF_INTERVAL: Span = Span::from_secs(1);
@@ -195,10 +196,13 @@ impl Association {
         }
     }
 
-    /// Returns what is needed to tell the peer again that the association has ended, once.
+    /// Returns what is needed to tell the peer again that the association has ended, once. A peer that has never shown the keys may be anyone, and
+    /// is told nothing.
     pub(crate) fn take_farewell(&mut self) -> Option<Farewell> {
         let protection = self.agreed.protection_mut()?.take_ended()?;
-        Some(Farewell {
+        let live = self.sending.paths().iter().filter(|path| !path.is_removed());
+        protection.is_confirmed().then(|| Farewell {
+            remotes: live.map(Path::remote).collect(),
             local_tag: self.ends.local_tag,
             peer_tag: self.ends.peer_tag,
             ports: (self.ends.local_port, self.ends.peer_port),

@@ -76,10 +76,8 @@ impl Endpoint {
             _ => {}
         }
         let Some(index) = self.table.by_tag(header.verification_tag) else {
-            if first == ChunkType::DTLS
-                && let Some(answered) = self.answer_farewell(now, meta, packet)
-            {
-                return answered;
+            if first == ChunkType::DTLS && self.farewells.find(now, packet).is_some() {
+                return self.answer_farewell(now, meta, packet);
             }
             return self.on_unknown_tag(now, meta, packet);
         };
@@ -116,13 +114,15 @@ impl Endpoint {
         result
     }
 
-    /// Answers a packet of a protected association that has ended; `None` if it belongs to none.
-    fn answer_farewell(&mut self, now: Time, meta: PacketMeta, packet: &PacketView<'_>) -> Option<Result<(), Discard>> {
-        let answer = self.farewells.answer(now, packet, &mut self.scratch.plain)?;
-        Some(answer.and_then(|(tag, chunk, guard)| {
-            self.guarded_reply(meta, packet, tag, chunk, guard);
-            Err(Discard::OutOfTheBlue)
-        }))
+    /// Answers a packet of a protected association that has ended. To open it costs more than an answer out of the blue, and has the same limit.
+    fn answer_farewell(&mut self, now: Time, meta: PacketMeta, packet: &PacketView<'_>) -> Result<(), Discard> {
+        if !self.unassociated.admit(now, meta.remote.ip()) {
+            return Err(Discard::Flood);
+        }
+        let farewell = self.farewells.find(now, packet).ok_or(Discard::OutOfTheBlue)?;
+        let (tag, chunk, guard) = farewell.answer(now, meta.remote, packet, &mut self.scratch.plain)?;
+        self.guarded_reply(meta, packet, tag, chunk, guard);
+        Err(Discard::OutOfTheBlue)
     }
 
     /// Handles a packet with a DTLS chunk of a protected association.

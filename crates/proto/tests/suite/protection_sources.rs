@@ -3,8 +3,10 @@
 
 use crate::protection::*;
 use crate::support::{Fate, Host, Net, Sent, addr, meta};
-use whimbrel_control::Span;
-use whimbrel_proto::{AssocId, AssociationConfig, Discard, Event, Message, TransportAddr};
+use whimbrel_control::{Rng, Span};
+use whimbrel_proto::{
+    AssocId, AssociationConfig, Discard, Endpoint, EndpointConfig, Event, Message, State, TransportAddr,
+};
 use whimbrel_wire::ChunkType;
 
 fn attacker() -> TransportAddr {
@@ -80,6 +82,36 @@ fn a_copy_from_elsewhere_is_no_proof_of_the_keys() {
     assert!(net.events_of(Host::B).iter().any(is_connected));
 }
 
+// An association that has ended answers to the peer, not to whoever forwards its packets.
+#[test]
+fn a_copy_from_elsewhere_does_not_take_the_last_answer() {
+    let (mut net, a, _) = established(1);
+    let now = net.now;
+    let mut count = 0;
+    // A's SHUTDOWN COMPLETE is lost, and the network keeps what B sends then.
+    net.filter = Box::new(move |packet| {
+        count += u32::from(packet.from == Host::A);
+        let is_late = packet.from == Host::B && count >= 2;
+        match packet.from == Host::A && count == 2 || is_late {
+            true => Fate::Drop,
+            false => Fate::Deliver,
+        }
+    });
+    net.a.shutdown(now, a);
+    net.run_for(Span::from_secs(5));
+    assert_eq!(net.state(Host::A, a), State::Closed);
+    let sent = net.last(Host::B, ChunkType::DTLS);
+    let before = net.count(Host::A, ChunkType::DTLS);
+    for _ in 0..3 {
+        assert_eq!(forward(&mut net, &sent), Err(Discard::OutOfTheBlue));
+    }
+    assert_eq!(net.count(Host::A, ChunkType::DTLS), before, "nothing is answered");
+    let _ = net.deliver_from(Host::A, sent.meta(), &sent.bytes);
+    assert_eq!(net.count(Host::A, ChunkType::DTLS), before + 1, "SHUTDOWN COMPLETE");
+    let answer = net.last(Host::A, ChunkType::DTLS);
+    assert_eq!(answer.remote, sent.local);
+}
+
 // RFC 5061 §5.2: the ASCONF-ACK goes to the source of the ASCONF.
 #[test]
 fn a_repeated_asconf_is_answered_to_the_peer_only() {
@@ -102,4 +134,37 @@ fn a_repeated_asconf_is_answered_to_the_peer_only() {
     let locals = net.a.association(a).expect("A").local_addrs().to_vec();
     assert!(locals.contains(&lte), "{locals:?}");
     still_works(&mut net, a, b);
+}
+
+// RFC 9260 §8.4: what belongs to an association that has ended has the limit of packets out of the blue.
+#[test]
+fn packets_of_ended_associations_are_limited() {
+    let mut net = Net::with_config(1, &config(), 1);
+    let settings = EndpointConfig {
+        max_unassociated_per_address: Some(20),
+        ..net.b.config().clone()
+    };
+    net.b = Endpoint::new(settings, Box::new(Rng::stream(1, "b"))).expect("a valid configuration");
+    let a = net.connect(&config(), 1);
+    net.run_for(Span::from_millis(500));
+    let b = net.only(Host::B);
+    hold(&mut net, Host::A);
+    let mut held = Vec::new();
+    for _ in 0..20 {
+        net.send(Host::A, a, Message::new(0, TEXT));
+        held.push(net.last(Host::A, ChunkType::DTLS));
+        net.run_for(Span::from_millis(300));
+    }
+    held.dedup_by(|one, other| one.bytes == other.bytes);
+    let now = net.now;
+    net.b.abort(now, b, "enough");
+    net.drain(Host::B);
+    net.wire.clear();
+    let results: Vec<_> = held
+        .iter()
+        .map(|sent| net.deliver_from(Host::B, sent.meta(), &sent.bytes))
+        .collect();
+    assert_eq!(results[..2], [Err(Discard::OutOfTheBlue); 2]);
+    assert_eq!(results[2..5], [Err(Discard::Flood); 3]);
+    assert_eq!(net.wire.len(), 2, "answers");
 }
