@@ -59,7 +59,13 @@ impl Association {
     /// # Errors
     /// Returns the code of the error cause.
     pub(super) fn take_peer_address(&mut self, ctx: &mut Context<'_>, meta: PacketMeta, ip: IpAddr) -> Result<(), u16> {
-        let remote = listed_address(ip, meta.remote, &self.ends.local_addrs).ok_or(cause_code::UNRESOLVABLE_ADDRESS)?;
+        // Encryption does not cover the source. Port and scope of an address that is named do not depend on who has forwarded the packet.
+        let is_forwarded = self.is_protected() && meta.remote.ip() != ip && self.sending.path_for(&meta).is_none();
+        let source = match is_forwarded {
+            true => self.sending.path_addrs(self.sending.sending_path()).1,
+            false => meta.remote,
+        };
+        let remote = listed_address(ip, source, &self.ends.local_addrs).ok_or(cause_code::UNRESOLVABLE_ADDRESS)?;
         if self.sending.has_remote(ip) {
             return Ok(());
         }

@@ -2,12 +2,12 @@
 //! cover the source of a packet.
 
 use crate::protection::*;
-use crate::support::{Fate, Host, Net, Sent, addr, meta};
+use crate::support::{Fate, Host, Net, Sent, addr, addrs, meta};
 use whimbrel_control::{Rng, Span};
 use whimbrel_proto::{
-    AssocId, AssociationConfig, Discard, Endpoint, EndpointConfig, Event, Message, State, TransportAddr,
+    AssocId, AssociationConfig, Discard, Endpoint, EndpointConfig, Event, Message, PathState, State, TransportAddr,
 };
-use whimbrel_wire::ChunkType;
+use whimbrel_wire::{ChunkType, cause_code};
 
 fn attacker() -> TransportAddr {
     addr("192.0.2.77:0")
@@ -29,6 +29,15 @@ fn hold(net: &mut Net, host: Host) {
 fn remotes(net: &Net, b: AssocId) -> Vec<TransportAddr> {
     let paths = net.b.association(b).expect("B").paths();
     paths.map(|path| path.remote).collect()
+}
+
+fn refused(net: &Net) -> Vec<u16> {
+    let events = net.events_of(Host::A);
+    let causes = events.iter().filter_map(|event| match event {
+        Event::AddressRefused { cause, .. } => Some(*cause),
+        _ => None,
+    });
+    causes.collect()
 }
 
 // RFC 9147 §4.5.1: the window advances with packets that have been accepted.
@@ -134,6 +143,123 @@ fn a_repeated_asconf_is_answered_to_the_peer_only() {
     let locals = net.a.association(a).expect("A").local_addrs().to_vec();
     assert!(locals.contains(&lte), "{locals:?}");
     still_works(&mut net, a, b);
+}
+
+/// An association whose opener assumes a NAT, and a listener that does (`true`) or does not.
+fn translated(listener: Option<bool>) -> (Net, AssocId, AssocId) {
+    let [opener, listener] = [Some(true), listener].map(|address_translation| AssociationConfig {
+        address_translation,
+        ..config()
+    });
+    let mut net = Net::with_config(1, &listener, 1);
+    let a = net.connect(&opener, 1);
+    net.run_for(Span::from_millis(500));
+    let b = net.only(Host::B);
+    (net, a, b)
+}
+
+// RFC 5061 §4.2.1, §6: the source of a packet is not protected.
+#[test]
+fn the_source_of_a_packet_is_not_added() {
+    for forwarded in [true, false] {
+        for listener in [None, Some(false)] {
+            let (mut net, a, b) = translated(listener);
+            let before = remotes(&net, b);
+            hold(&mut net, Host::A);
+            let (now, lte) = (net.now, addr("10.0.1.1:0"));
+            assert_eq!(net.a.add_local_address(now, a, lte), Ok(()));
+            net.drain(Host::A);
+            let asconf = net.last(Host::A, ChunkType::DTLS);
+            if forwarded {
+                assert_eq!(forward(&mut net, &asconf), Ok(()));
+            }
+            net.filter = Box::new(|_| Fate::Deliver);
+            net.run_for(Span::from_secs(10));
+            assert_eq!(remotes(&net, b), before, "{forwarded}, {listener:?}");
+            assert_eq!(refused(&net), [cause_code::NO_AUTHORIZATION]);
+            still_works(&mut net, a, b);
+        }
+    }
+}
+
+#[test]
+fn an_address_behind_a_nat_is_added_on_request_and_used_after_an_answer() {
+    let (mut net, a, b) = translated(Some(true));
+    hold(&mut net, Host::A);
+    let (now, lte) = (net.now, addr("10.0.1.1:0"));
+    assert_eq!(net.a.add_local_address(now, a, lte), Ok(()));
+    net.drain(Host::A);
+    let asconf = net.last(Host::A, ChunkType::DTLS);
+    assert_eq!(forward(&mut net, &asconf), Ok(()));
+    assert!(remotes(&net, b).contains(&attacker()));
+    net.filter = Box::new(|packet| match packet.remote == attacker() {
+        true => Fate::Drop,
+        false => Fate::Deliver,
+    });
+    for _ in 0..20 {
+        net.send(Host::B, b, Message::new(0, vec![5; 20_000]));
+        net.run_for(Span::from_secs(1));
+    }
+    // HEARTBEATs only, of which none is answered.
+    let longest = net.wire.iter().filter(|sent| sent.remote == attacker());
+    assert!(longest.map(|sent| sent.bytes.len()).max() < Some(200));
+    let mut paths = net.b.association(b).expect("B").paths();
+    let path = paths.find(|path| path.remote == attacker()).expect("a path");
+    assert_ne!(path.state, PathState::Active);
+    assert_eq!(net.contents(Host::A).len(), 20);
+}
+
+// RFC 5061 §4.2.2, §4.2.4
+#[test]
+fn the_source_of_a_packet_decides_neither_what_is_removed_nor_what_is_preferred() {
+    for forwarded in [true, false] {
+        let (mut net, a, b) = translated(Some(true));
+        let (now, lte, wifi) = (net.now, addr("10.0.1.1:0"), addrs(Host::A, 1)[0]);
+        assert_eq!(net.a.add_local_address(now, a, lte), Ok(()));
+        net.run_for(Span::from_secs(10));
+        assert_eq!(remotes(&net, b), [wifi, lte]);
+        let primary = |net: &Net| {
+            let events = net.events_of(Host::B);
+            events
+                .iter()
+                .any(|event| matches!(event, Event::PrimaryRequested { .. }))
+        };
+        hold(&mut net, Host::A);
+        let now = net.now;
+        assert_eq!(net.a.set_peer_primary(now, a, lte), Ok(()));
+        net.drain(Host::A);
+        let asconf = net.last(Host::A, ChunkType::DTLS);
+        if forwarded {
+            // From an address of the peer, as attackers write them.
+            let spoofed = meta(asconf.remote, wifi);
+            assert_eq!(net.deliver_from(Host::B, spoofed, &asconf.bytes), Ok(()));
+        }
+        net.filter = Box::new(|_| Fate::Deliver);
+        net.run_for(Span::from_secs(10));
+        assert!(!primary(&net));
+        assert_eq!(refused(&net), [cause_code::NO_AUTHORIZATION]);
+        let now = net.now;
+        assert_eq!(net.a.remove_local_address(now, a, wifi), Ok(()));
+        net.run_for(Span::from_secs(2));
+        assert_eq!(remotes(&net, b), [wifi, lte], "what does not answer fails by itself");
+        still_works(&mut net, a, b);
+    }
+}
+
+// The port and the scope of a named address are not those of whoever forwards the request.
+#[test]
+fn a_forwarded_request_does_not_change_the_port_of_an_address() {
+    let (mut net, a, b) = established(1);
+    hold(&mut net, Host::A);
+    let (now, lte) = (net.now, addr("10.0.1.1:0"));
+    assert_eq!(net.a.add_local_address(now, a, lte), Ok(()));
+    net.drain(Host::A);
+    let asconf = net.last(Host::A, ChunkType::DTLS);
+    let mut elsewhere = attacker();
+    elsewhere.set_port(7777);
+    let result = net.deliver_from(Host::B, meta(asconf.remote, elsewhere), &asconf.bytes);
+    assert_eq!(result, Ok(()));
+    assert_eq!(remotes(&net, b), [addrs(Host::A, 1)[0], lte]);
 }
 
 // RFC 9260 §8.4: what belongs to an association that has ended has the limit of packets out of the blue.

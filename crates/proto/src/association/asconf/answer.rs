@@ -163,6 +163,23 @@ impl Association {
         }
     }
 
+    /// Returns the correlation ID of a request that is refused because its address is the wildcard address, which stands for the source of the
+    /// packet: encryption does not cover that, and whoever forwards the packet can choose it. RFC 5061 §6 advises against the wildcard address
+    /// if there may be attackers on the path. An address can be added if the configuration says that there is a NAT: it gets data only after it
+    /// has answered.
+    fn refused_wildcard(&self, parameter: &Parameter<'_>) -> Option<u32> {
+        let has_nat = self.config.address_translation == Some(true);
+        let (correlation, address, is_allowed) = match *parameter {
+            Parameter::AddIp { correlation, address } => (correlation, address, has_nat),
+            Parameter::DeleteIp { correlation, address } | Parameter::SetPrimary { correlation, address } => {
+                (correlation, address, false)
+            }
+            _ => return None,
+        };
+        let is_wildcard = address.to_canonical().is_unspecified();
+        (self.is_protected() && is_wildcard && !is_allowed).then_some(correlation)
+    }
+
     /// Executes one request and returns its correlation ID, or `None` for a parameter that is not a request and may be
     /// skipped.
     ///
@@ -183,6 +200,9 @@ impl Association {
         let Ok(parameter) = raw.decode() else {
             return refuse(correlation_of(raw), Cause::UnresolvableAddress(shown));
         };
+        if let Some(correlation) = self.refused_wildcard(&parameter) {
+            return refuse(correlation, Cause::NoAuthorization(shown));
+        }
         match parameter {
             Parameter::AddIp { correlation, address } => {
                 let address = address.to_canonical();

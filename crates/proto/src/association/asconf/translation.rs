@@ -46,8 +46,17 @@ impl Association {
         !self.ends.accepted
             && self.config.address_translation.unwrap_or_else(|| {
                 let is_public = |ip: IpAddr| ip.to_canonical().is_ipv4() && !is_private(ip);
-                self.config.dynamic_addresses && is_private(local.ip()) && self.sending.live_remotes().any(is_public)
+                self.may_assume_nat()
+                    && self.config.dynamic_addresses
+                    && is_private(local.ip())
+                    && self.sending.live_remotes().any(is_public)
             })
+    }
+
+    /// Returns whether a NAT is assumed where addresses look like it. Not with encryption: an encrypted association is for paths with attackers, and
+    /// RFC 5061 §6 advises against the wildcard address there.
+    fn may_assume_nat(&self) -> bool {
+        self.config.protection.keys.is_none()
     }
 
     /// Returns the addresses that the INIT lists: the local ones that are not translated; none if there is only one local
@@ -148,7 +157,7 @@ impl Association {
         let mut rest = after.iter().copied().filter(|other| *other != addr);
         if let (Some(last), None) = (rest.next(), rest.next()) {
             self.ask_for_source(ctx, last);
-            self.ask_peer(ctx, Request::KeepSource(last));
+            self.ask_to_keep_source(ctx, last);
         }
         self.send_asconf(ctx);
     }
@@ -160,7 +169,7 @@ impl Association {
         let (local, errors) = (path.local(), path.errors());
         let may_change = match self.config.address_translation {
             Some(is_translated) => is_translated,
-            None => is_private(local.ip()),
+            None => self.may_assume_nat() && is_private(local.ip()),
         };
         // Later, once per heartbeat of a path that has failed.
         let is_time = errors == SUSPICIOUS_ERRORS || errors > self.config.path_max_retrans;
@@ -290,6 +299,13 @@ impl Association {
                 .iter()
                 .any(|path| path.is_pending() && !path.is_removed());
         if is_only && self.is_translated(addr) && state.waiting.is_empty() {
+            self.ask_to_keep_source(ctx, addr);
+        }
+    }
+
+    /// With encryption the peer refuses that, and the earlier addresses fail by themselves.
+    fn ask_to_keep_source(&mut self, ctx: &mut Context<'_>, addr: TransportAddr) {
+        if !self.is_protected() {
             self.ask_peer(ctx, Request::KeepSource(addr));
         }
     }
