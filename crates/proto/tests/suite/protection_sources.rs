@@ -5,7 +5,8 @@ use crate::protection::*;
 use crate::support::{Fate, Host, Net, Sent, addr, addrs, meta};
 use whimbrel_control::{Rng, Span};
 use whimbrel_proto::{
-    AssocId, AssociationConfig, Discard, Endpoint, EndpointConfig, Event, Message, PathState, State, TransportAddr,
+    AssocId, AssociationConfig, Discard, Endpoint, EndpointConfig, Event, Message, PathInfo, PathState, State,
+    TransportAddr,
 };
 use whimbrel_wire::{ChunkType, cause_code};
 
@@ -182,31 +183,34 @@ fn the_source_of_a_packet_is_not_added() {
     }
 }
 
+// Nor if the attacker forwards the HEARTBEATs too: the peer answers from its own address.
 #[test]
-fn an_address_behind_a_nat_is_added_on_request_and_used_after_an_answer() {
-    let (mut net, a, b) = translated(Some(true));
-    hold(&mut net, Host::A);
-    let (now, lte) = (net.now, addr("10.0.1.1:0"));
-    assert_eq!(net.a.add_local_address(now, a, lte), Ok(()));
-    net.drain(Host::A);
-    let asconf = net.last(Host::A, ChunkType::DTLS);
-    assert_eq!(forward(&mut net, &asconf), Ok(()));
-    assert!(remotes(&net, b).contains(&attacker()));
-    net.filter = Box::new(|packet| match packet.remote == attacker() {
-        true => Fate::Drop,
-        false => Fate::Deliver,
-    });
-    for _ in 0..20 {
-        net.send(Host::B, b, Message::new(0, vec![5; 20_000]));
-        net.run_for(Span::from_secs(1));
+fn an_address_behind_a_nat_is_used_after_an_answer_from_there() {
+    for forwards_all in [true, false] {
+        let (mut net, a, b) = translated(Some(true));
+        hold(&mut net, Host::A);
+        let (now, lte) = (net.now, addr("10.0.1.1:0"));
+        assert_eq!(net.a.add_local_address(now, a, lte), Ok(()));
+        net.drain(Host::A);
+        let asconf = net.last(Host::A, ChunkType::DTLS);
+        assert_eq!(forward(&mut net, &asconf), Ok(()));
+        assert!(remotes(&net, b).contains(&attacker()));
+        net.filter = Box::new(move |packet| match packet.remote == attacker() && !forwards_all {
+            true => Fate::Drop,
+            false => Fate::Deliver,
+        });
+        for _ in 0..20 {
+            net.send(Host::B, b, Message::new(0, vec![5; 20_000]));
+            net.run_for(Span::from_secs(1));
+        }
+        // HEARTBEATs only.
+        let lengths = net.wire.iter().filter(|sent| sent.remote == attacker());
+        assert!(lengths.map(|sent| sent.bytes.len()).max() < Some(200));
+        let mut paths = net.b.association(b).expect("B").paths();
+        let path = paths.find(|path| path.remote == attacker()).expect("a path");
+        assert_ne!(path.state, PathState::Active, "{forwards_all}");
+        assert_eq!(net.contents(Host::A).len(), 20);
     }
-    // HEARTBEATs only, of which none is answered.
-    let longest = net.wire.iter().filter(|sent| sent.remote == attacker());
-    assert!(longest.map(|sent| sent.bytes.len()).max() < Some(200));
-    let mut paths = net.b.association(b).expect("B").paths();
-    let path = paths.find(|path| path.remote == attacker()).expect("a path");
-    assert_ne!(path.state, PathState::Active);
-    assert_eq!(net.contents(Host::A).len(), 20);
 }
 
 // RFC 5061 §4.2.2, §4.2.4
@@ -218,6 +222,11 @@ fn the_source_of_a_packet_decides_neither_what_is_removed_nor_what_is_preferred(
         assert_eq!(net.a.add_local_address(now, a, lte), Ok(()));
         net.run_for(Span::from_secs(10));
         assert_eq!(remotes(&net, b), [wifi, lte]);
+        let is_active = |path: PathInfo| path.state == PathState::Active;
+        assert!(
+            net.b.association(b).expect("B").paths().all(is_active),
+            "it has answered"
+        );
         let primary = |net: &Net| {
             let events = net.events_of(Host::B);
             events

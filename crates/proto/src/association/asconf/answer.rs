@@ -10,7 +10,7 @@ use crate::PacketMeta;
 use crate::context::Context;
 use crate::endpoint::{Reply, ReplyChunk};
 use crate::error::Discard;
-use crate::send::Outgoing;
+use crate::send::{Outgoing, Trust};
 
 /// Maximum bytes of responses in an ASCONF-ACK; less if a packet holds less. Requests beyond it are refused.
 const MAX_ANSWERS: usize = 512;
@@ -206,12 +206,12 @@ impl Association {
         match parameter {
             Parameter::AddIp { correlation, address } => {
                 let address = address.to_canonical();
-                let address = if address.is_unspecified() {
-                    meta.remote.ip()
-                } else {
-                    address
+                let (address, trust) = match address.is_unspecified() {
+                    true if self.is_protected() => (meta.remote.ip(), Trust::ToVerifyThere),
+                    true => (meta.remote.ip(), Trust::ToVerify),
+                    false => (address, Trust::ToVerify),
                 };
-                match self.take_peer_address(ctx, meta, address) {
+                match self.take_peer_address(ctx, meta, address, trust) {
                     Ok(()) => Ok(Some(correlation)),
                     Err(cause_code::RESOURCE_SHORTAGE) => refuse(correlation, Cause::ResourceShortage(shown)),
                     Err(_) => refuse(correlation, Cause::UnresolvableAddress(shown)),
