@@ -116,7 +116,8 @@ impl Endpoint {
 
     /// Answers a packet of a protected association that has ended. To open it costs more than an answer out of the blue, and has the same limit.
     fn answer_farewell(&mut self, now: Time, meta: PacketMeta, packet: &PacketView<'_>) -> Result<(), Discard> {
-        if !self.unassociated.admit(now, meta.remote.ip()) {
+        let is_admitted = self.unassociated.admit(now, meta.remote.ip());
+        if !is_admitted {
             return Err(Discard::Flood);
         }
         let farewell = self.farewells.find(now, packet).ok_or(Discard::OutOfTheBlue)?;

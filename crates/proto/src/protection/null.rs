@@ -9,8 +9,8 @@ use super::{KeyExchange, KeyLimits, KeySource, Protect, ProtectionError, Role};
 /// Bytes of a tag, as with the cipher suites of the draft.
 const TAG: usize = 16;
 
-/// A source of keys that protect nothing, for simulations and tests: insecure, as the name says. Records have the size of encrypted ones, and their tag names the sequence number, so that a record is
-/// opened with no other. Everyone can read, change and forge them.
+/// A source of keys that protect nothing, for simulations and tests: insecure, as the name says. Records have the size of encrypted ones, and
+/// their tag names the sequence number, so that a record is opened with no other. Everyone can read, change and forge them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InsecureNullKeys;
 

@@ -34,7 +34,7 @@ const AHEAD: u64 = 4;
 const STANDSTILL: Span = Span::from_millis(10);
 
 /// Most further attempts at once, and per second.
-const BURST: u64 = 256;
+pub(super) const BURST: u64 = 256;
 const PER_SECOND: u64 = 1000;
 
 /// Most bytes by which a record is longer than its content: content type and tag (RFC 9147 §4).

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use whimbrel_control::{Span, Time};
 use whimbrel_wire::{Chunk, CommonHeader, OwnedPacket, PacketSink};
 
+use super::opening::BURST;
 use super::*;
 use crate::PathId;
 use crate::error::Discard;
@@ -299,6 +300,18 @@ fn replays_cost_no_further_attempts() {
         assert_eq!(open(&mut server, now, 0, packet), Err(Discard::Replayed));
     }
     assert_eq!(server.stats().failed, 0);
+}
+
+// More than 2^15 packets are not lost in an instant.
+#[test]
+fn numbers_far_ahead_are_tried_after_a_standstill_only() {
+    let (mut client, mut server) = pair(InsecureNullKeys);
+    let packet = seal(&mut client).expect("keys");
+    assert_eq!(open(&mut server, at(0), 0, &packet), Ok(()));
+    (1..=100).for_each(|number| forge(&mut server, at(5_000), Some(0), number));
+    assert_eq!(server.stats().failed, 100);
+    (1..=100).for_each(|number| forge(&mut server, at(20_000), Some(0), number));
+    assert_eq!(server.stats().failed, 200 + BURST);
 }
 
 /// 100,000 packets a second, of which every 500th takes a path that is two seconds slower: three times 2^16. `visit` is called with each one of

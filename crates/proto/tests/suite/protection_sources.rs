@@ -8,7 +8,7 @@ use whimbrel_proto::{
     AssocId, AssociationConfig, Discard, Endpoint, EndpointConfig, Event, Message, PathInfo, PathState, State,
     TransportAddr,
 };
-use whimbrel_wire::{ChunkType, cause_code};
+use whimbrel_wire::{ChunkType, Parameter, cause_code};
 
 fn attacker() -> TransportAddr {
     addr("192.0.2.77:0")
@@ -252,6 +252,32 @@ fn the_source_of_a_packet_decides_neither_what_is_removed_nor_what_is_preferred(
         net.run_for(Span::from_secs(2));
         assert_eq!(remotes(&net, b), [wifi, lte], "what does not answer fails by itself");
         still_works(&mut net, a, b);
+    }
+}
+
+// RFC 5061 §6: no wildcard address where there may be attackers on the path. INIT would not list what a NAT translates.
+#[test]
+fn no_nat_is_assumed_with_encryption() {
+    for (encrypted, listed) in [(true, 2), (false, 0)] {
+        let config = match encrypted {
+            true => config(),
+            false => AssociationConfig {
+                dynamic_addresses: true,
+                ..AssociationConfig::default()
+            },
+        };
+        let mut net = Net::with_config(2, &config, 1);
+        let now = net.now;
+        let public = addr("203.0.113.1:0");
+        assert!(net.a.connect(now, config, 4002, &[public]).is_ok());
+        net.drain(Host::A);
+        let sent = net.last(Host::A, ChunkType::INIT);
+        let init = sent.init();
+        let addresses = init
+            .parameters
+            .iter()
+            .filter(|one| matches!(one, Ok(Parameter::Ipv4(_))));
+        assert_eq!(addresses.count(), listed);
     }
 }
 
