@@ -4,12 +4,12 @@ use whimbrel_control::{Span, Time};
 use whimbrel_wire::{Chunk, ChunkType, PacketView};
 
 use super::{Agreement, Association, State};
-use crate::PathId;
 use crate::config::NEVER;
 use crate::endpoint::{Cookie, Farewell, Guard};
 use crate::error::Discard;
 use crate::protection::{KeyExchange, Opened, Party, Protection, ProtectionStats, own_offer};
 use crate::send::path::Path;
+use crate::{PacketMeta, PathId};
 
 /// How long to wait for a proof of the keys before it is asked for again, and how often it is. An association without one is of no use.
 const PROOF_INTERVAL: Span = Span::from_secs(1);
@@ -80,6 +80,19 @@ impl Association {
         }
         let auth = self.agreed.auth.as_ref().filter(|_| is_signed);
         Some(auth.map_or(Guard::Nothing, |auth| Guard::Signed(auth.signer.clone())))
+    }
+
+    /// Returns the path of a packet, if its source is known to be the peer's.
+    pub(crate) fn known_path(&self, meta: &PacketMeta) -> Option<PathId> {
+        let path = self.sending.path_of_packet(meta);
+        path.filter(|path| self.sending.paths()[*path].is_vouched_for())
+    }
+
+    /// Returns the path of an opened packet that verifies its source.
+    pub(crate) fn path_to_verify(&self, meta: &PacketMeta, packet: &PacketView<'_>) -> Option<PathId> {
+        let is_answer = |chunk| matches!(chunk, Ok(Chunk::HeartbeatAck(_)));
+        let path = self.sending.path_of_packet(meta);
+        path.filter(|_| packet.chunks().any(is_answer))
     }
 
     /// Opens a packet of the peer that arrived on this path, if it is known. `plain` has its chunks then. Nothing else has changed: the packet counts

@@ -153,14 +153,14 @@ impl Endpoint {
         let Some(association) = self.table.at_mut(index) else {
             return Err(Discard::OutOfTheBlue);
         };
-        let known = association.sending().path_of_packet(&meta);
+        let known = association.known_path(&meta);
         let opened = association.open_packet(now, known, packet, plain)?;
         let inner = packet.with_chunks(plain);
         let from = match known {
             Some(from) => from,
             // The draft, "SCTP Considerations": the lookup address of an ASCONF is not used. The tag has found the association.
             None if association.has_news_in_asconf(&inner) => association.sending_path(),
-            None => return Err(Discard::OutOfTheBlue),
+            None => association.path_to_verify(&meta, &inner).ok_or(Discard::OutOfTheBlue)?,
         };
         if association.accept_packet(now, known, opened) {
             association.report_connected();

@@ -100,6 +100,9 @@ const CONTENT_TYPE_LEN: usize = 1;
 ///
 /// An association is reported ([`Event::Connected`](crate::Event::Connected)) when a packet of the peer has opened: then the peer has the keys.
 /// Requires no authentication ([`AuthConfig`](crate::AuthConfig)): [`validate`](crate::AssociationConfig::validate) refuses both together.
+///
+/// No NAT is assumed: [`address_translation`](crate::AssociationConfig::address_translation) is false unless it is set. If it is true at both ends,
+/// whoever can forward packets between them can have its own address added.
 #[derive(Clone, Default)]
 pub struct ProtectionConfig {
     /// The source of the keys. Absent: DTLS chunks are not offered. With it, RFC 4895 is not offered: the draft forbids both together.

@@ -213,6 +213,28 @@ fn an_address_behind_a_nat_is_used_after_an_answer_from_there() {
     }
 }
 
+#[test]
+fn a_copy_from_an_address_to_be_verified_makes_no_replay() {
+    let (mut net, a, b) = translated(Some(true));
+    hold(&mut net, Host::A);
+    let (now, lte) = (net.now, addr("10.0.1.1:0"));
+    assert_eq!(net.a.add_local_address(now, a, lte), Ok(()));
+    net.drain(Host::A);
+    let asconf = net.last(Host::A, ChunkType::DTLS);
+    assert_eq!(forward(&mut net, &asconf), Ok(()));
+    assert!(remotes(&net, b).contains(&attacker()));
+    for number in 0..10_u8 {
+        net.send(Host::A, a, Message::new(0, vec![number]));
+        let sent = net.last(Host::A, ChunkType::DTLS);
+        assert_eq!(forward(&mut net, &sent), Err(Discard::OutOfTheBlue));
+        assert_eq!(net.deliver_from(Host::B, sent.meta(), &sent.bytes), Ok(()), "{number}");
+        net.run_for(Span::from_millis(20));
+    }
+    net.filter = Box::new(|_| Fate::Deliver);
+    net.run_for(Span::from_secs(5));
+    still_works(&mut net, a, b);
+}
+
 // RFC 5061 §4.2.2, §4.2.4
 #[test]
 fn the_source_of_a_packet_decides_neither_what_is_removed_nor_what_is_preferred() {

@@ -77,7 +77,12 @@ impl Path {
 
     /// Returns whether an answer from this address verifies the path, if it is not verified yet.
     pub(crate) fn takes_answer_from(&self, remote: &TransportAddr) -> bool {
-        self.confirmed || !self.answers_there || self.remote.ip() == remote.ip()
+        self.is_vouched_for() || self.remote.ip() == remote.ip()
+    }
+
+    /// Returns whether the remote address is known to be the peer's, or the peer has named it.
+    pub(crate) fn is_vouched_for(&self) -> bool {
+        self.confirmed || !self.answers_there
     }
 
     /// The peer has to be asked before the path is used: it does not know the local address.
