@@ -6,6 +6,8 @@ mod protection;
 mod protection_handshake;
 #[path = "../../proto/tests/suite/protection_proof.rs"]
 mod protection_proof;
+#[path = "../../proto/tests/suite/protection_sources.rs"]
+mod protection_sources;
 #[path = "../../proto/tests/suite/protection_transfer.rs"]
 mod protection_transfer;
 #[path = "../../proto/tests/suite/support/mod.rs"]

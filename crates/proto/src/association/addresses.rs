@@ -54,12 +54,24 @@ impl Association {
         self.choose_other_path(ctx);
     }
 
-    /// Adds an address of the peer (RFC 5061 §4.2.1).
+    /// Adds an address of the peer, which has to be verified (RFC 5061 §4.2.1).
     ///
     /// # Errors
     /// Returns the code of the error cause.
-    pub(super) fn take_peer_address(&mut self, ctx: &mut Context<'_>, meta: PacketMeta, ip: IpAddr) -> Result<(), u16> {
-        let remote = listed_address(ip, meta.remote, &self.ends.local_addrs).ok_or(cause_code::UNRESOLVABLE_ADDRESS)?;
+    pub(super) fn take_peer_address(
+        &mut self,
+        ctx: &mut Context<'_>,
+        meta: PacketMeta,
+        ip: IpAddr,
+        trust: Trust,
+    ) -> Result<(), u16> {
+        // Encryption does not cover the source. Port and scope of an address that is named do not depend on who has forwarded the packet.
+        let is_forwarded = self.is_protected() && meta.remote.ip() != ip && self.sending.path_for(&meta).is_none();
+        let source = match is_forwarded {
+            true => self.sending.path_addrs(self.sending.sending_path()).1,
+            false => meta.remote,
+        };
+        let remote = listed_address(ip, source, &self.ends.local_addrs).ok_or(cause_code::UNRESOLVABLE_ADDRESS)?;
         if self.sending.has_remote(ip) {
             return Ok(());
         }
@@ -85,7 +97,7 @@ impl Association {
         // A packet's source address proves nothing, because AUTH does not cover it. The heartbeat that verifies the
         // address (RFC 9260 §5.4) is sent at once, because all data waits for it if no other address is left.
         let path = self
-            .add_path(ctx, local, remote, Trust::ToVerify)
+            .add_path(ctx, local, remote, trust)
             .ok_or(cause_code::RESOURCE_SHORTAGE)?;
         self.user
             .events

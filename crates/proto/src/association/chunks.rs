@@ -443,7 +443,7 @@ impl Association {
         if info.len() > HEARTBEAT_INFO_LEN && self.on_ping_answer(ctx.now, info) {
             return Ok(());
         }
-        let progress = self.sending.on_heartbeat_ack(ctx, info)?;
+        let progress = self.sending.on_heartbeat_ack(ctx, meta.remote, info)?;
         self.apply(ctx, progress);
         // A shutdown may have waited for a confirmed path.
         self.advance_shutdown(ctx);

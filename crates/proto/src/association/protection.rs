@@ -4,11 +4,12 @@ use whimbrel_control::{Span, Time};
 use whimbrel_wire::{Chunk, ChunkType, PacketView};
 
 use super::{Agreement, Association, State};
-use crate::PathId;
 use crate::config::NEVER;
 use crate::endpoint::{Cookie, Farewell, Guard};
 use crate::error::Discard;
-use crate::protection::{KeyExchange, Party, Protection, ProtectionStats, own_offer};
+use crate::protection::{KeyExchange, Opened, Party, Protection, ProtectionStats, own_offer};
+use crate::send::path::Path;
+use crate::{PacketMeta, PathId};
 
 /// How long to wait for a proof of the keys before it is asked for again, and how often it is. An association without one is of no use.
 const PROOF_INTERVAL: Span = Span::from_secs(1);
@@ -81,8 +82,21 @@ impl Association {
         Some(auth.map_or(Guard::Nothing, |auth| Guard::Signed(auth.signer.clone())))
     }
 
-    /// Opens a packet of the peer that arrived on this path, if it is known. `plain` has its chunks then. Returns whether it is the first proof that
-    /// the peer has the keys, of which the user must learn.
+    /// Returns the path of a packet, if its source is known to be the peer's.
+    pub(crate) fn known_path(&self, meta: &PacketMeta) -> Option<PathId> {
+        let path = self.sending.path_of_packet(meta);
+        path.filter(|path| self.sending.paths()[*path].is_vouched_for())
+    }
+
+    /// Returns the path of an opened packet that verifies its source.
+    pub(crate) fn path_to_verify(&self, meta: &PacketMeta, packet: &PacketView<'_>) -> Option<PathId> {
+        let is_answer = |chunk| matches!(chunk, Ok(Chunk::HeartbeatAck(_)));
+        let path = self.sending.path_of_packet(meta);
+        path.filter(|_| packet.chunks().any(is_answer))
+    }
+
+    /// Opens a packet of the peer that arrived on this path, if it is known. `plain` has its chunks then. Nothing else has changed: the packet counts
+    /// when it is [accepted](Self::accept_packet).
     ///
     /// # Errors
     /// Returns an error if the packet must be silently discarded.
@@ -92,10 +106,22 @@ impl Association {
         from: Option<PathId>,
         packet: &PacketView<'_>,
         plain: &mut Vec<u8>,
-    ) -> Result<bool, Discard> {
+    ) -> Result<Opened, Discard> {
+        if from.is_none() && self.agreed.asconf.is_none() {
+            // Whatever it contains.
+            return Err(Discard::OutOfTheBlue);
+        }
         let protection = self.agreed.protection_mut().ok_or(Discard::Unexpected)?;
-        protection.open_packet(now, from, packet, plain)?;
-        Ok(protection.take_proof())
+        protection.open_packet(now, from, packet, plain)
+    }
+
+    /// An opened packet has come from the peer: it is marked as received. A copy from elsewhere is not, which would make a replay of the original.
+    /// Returns whether it is the first proof that the peer has the keys, of which the user must learn.
+    pub(crate) fn accept_packet(&mut self, now: Time, from: Option<PathId>, opened: Opened) -> bool {
+        self.agreed.protection_mut().is_some_and(|protection| {
+            protection.accept(now, from, opened);
+            protection.take_proof()
+        })
     }
 
     /// Returns whether the association was established by a COOKIE ECHO, which anyone can send, and the peer has not shown yet that it has the
@@ -183,10 +209,13 @@ impl Association {
         }
     }
 
-    /// Returns what is needed to tell the peer again that the association has ended, once.
+    /// Returns what is needed to tell the peer again that the association has ended, once. A peer that has never shown the keys may be anyone, and
+    /// is told nothing.
     pub(crate) fn take_farewell(&mut self) -> Option<Farewell> {
         let protection = self.agreed.protection_mut()?.take_ended()?;
-        Some(Farewell {
+        let live = self.sending.paths().iter().filter(|path| !path.is_removed());
+        protection.is_confirmed().then(|| Farewell {
+            remotes: live.map(Path::remote).collect(),
             local_tag: self.ends.local_tag,
             peer_tag: self.ends.peer_tag,
             ports: (self.ends.local_port, self.ends.peer_port),

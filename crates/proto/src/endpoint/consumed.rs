@@ -1,6 +1,13 @@
 //! State cookies that have been consumed. A cookie is valid for its whole life, so a recorded COOKIE ECHO could open an association again
 //! after the first one has ended, with the same tags and keys, and the recorded packets of the first one would be accepted once more.
 //! RFC 9260 §5.3.1 requires new tags for a new association: a tag is used once.
+//!
+//! With DTLS chunks, this also keeps a nonce from being used twice. The keys are derived from what the cookie contains, and the sequence numbers
+//! begin with 0: this end would encrypt other content with the nonces of the first association, which reveals both contents and breaks the
+//! authentication of AES-GCM (RFC 5116 §5.1.1). A cookie that cannot be remembered is therefore refused with DTLS chunks, and with
+//! RFC 4895; without keys the association is opened all the same.
+//!
+//! Half of the room is a reserve for cookies with a key: see [`ConsumedCookies::has_room`] for what that protects.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
@@ -26,8 +33,10 @@ impl ConsumedCookies {
         self.stale.contains_key(&local_tag)
     }
 
-    /// Returns whether a further cookie can be remembered, if at most `limit` are. Cookies without a key leave half of the room to those
-    /// with one, so that hosts without the key cannot keep out hosts with it.
+    /// Returns whether a further cookie can be remembered, if at most `limit` are. Cookies without a key (`keyed`: RFC 4895 with a shared key, or DTLS
+    /// chunks) leave half of the room to those with one. With RFC 4895, the COOKIE ECHO has been authenticated before: hosts without the key
+    /// cannot keep out hosts with it. With DTLS chunks it shows no key: the reserve keeps associations without encryption from taking all of
+    /// the room, but a host without the secret can fill it, from addresses at which it receives the INIT ACK.
     pub(super) fn has_room(&mut self, now: Time, limit: usize, keyed: bool) -> bool {
         self.forget_stale(now);
         self.stale.len() < if keyed { limit } else { limit / 2 }

@@ -76,10 +76,8 @@ impl Endpoint {
             _ => {}
         }
         let Some(index) = self.table.by_tag(header.verification_tag) else {
-            if first == ChunkType::DTLS
-                && let Some(answered) = self.answer_farewell(now, meta, packet)
-            {
-                return answered;
+            if first == ChunkType::DTLS && self.farewells.find(now, packet).is_some() {
+                return self.answer_farewell(now, meta, packet);
             }
             return self.on_unknown_tag(now, meta, packet);
         };
@@ -116,13 +114,16 @@ impl Endpoint {
         result
     }
 
-    /// Answers a packet of a protected association that has ended; `None` if it belongs to none.
-    fn answer_farewell(&mut self, now: Time, meta: PacketMeta, packet: &PacketView<'_>) -> Option<Result<(), Discard>> {
-        let answer = self.farewells.answer(now, packet, &mut self.scratch.plain)?;
-        Some(answer.and_then(|(tag, chunk, guard)| {
-            self.guarded_reply(meta, packet, tag, chunk, guard);
-            Err(Discard::OutOfTheBlue)
-        }))
+    /// Answers a packet of a protected association that has ended. To open it costs more than an answer out of the blue, and has the same limit.
+    fn answer_farewell(&mut self, now: Time, meta: PacketMeta, packet: &PacketView<'_>) -> Result<(), Discard> {
+        let is_admitted = self.unassociated.admit(now, meta.remote.ip());
+        if !is_admitted {
+            return Err(Discard::Flood);
+        }
+        let farewell = self.farewells.find(now, packet).ok_or(Discard::OutOfTheBlue)?;
+        let (tag, chunk, guard) = farewell.answer(now, meta.remote, packet, &mut self.scratch.plain)?;
+        self.guarded_reply(meta, packet, tag, chunk, guard);
+        Err(Discard::OutOfTheBlue)
     }
 
     /// Handles a packet with a DTLS chunk of a protected association.
@@ -139,7 +140,7 @@ impl Endpoint {
         result
     }
 
-    /// Nothing of the packet counts before it is opened, neither its source nor its chunks.
+    /// Nothing of the packet counts before it is opened and known to come from the peer, neither its source nor its chunks.
     // [dtls:1.1-1, 3.2-2, 5.2-7]
     fn open_and_process(
         &mut self,
@@ -152,11 +153,18 @@ impl Endpoint {
         let Some(association) = self.table.at_mut(index) else {
             return Err(Discard::OutOfTheBlue);
         };
-        let from = association.sending().path_of_packet(&meta);
-        if association.open_packet(now, from, packet, plain)? {
+        let known = association.known_path(&meta);
+        let opened = association.open_packet(now, known, packet, plain)?;
+        let inner = packet.with_chunks(plain);
+        let from = match known {
+            Some(from) => from,
+            // The draft, "SCTP Considerations": the lookup address of an ASCONF is not used. The tag has found the association.
+            None if association.has_news_in_asconf(&inner) => association.sending_path(),
+            None => association.path_to_verify(&meta, &inner).ok_or(Discard::OutOfTheBlue)?,
+        };
+        if association.accept_packet(now, known, opened) {
             association.report_connected();
         }
-        let inner = packet.with_chunks(plain);
         let Some(first) = inner.first_chunk_type() else {
             return Err(Discard::Malformed);
         };
@@ -166,12 +174,6 @@ impl Endpoint {
         if !association.expects(first) {
             return Err(Discard::Unexpected);
         }
-        let from = match from {
-            Some(from) => from,
-            // The draft, "SCTP Considerations": the lookup address of an ASCONF is not used. The tag has found the association.
-            None if first == ChunkType::ASCONF && association.has_dynamic_addresses() => association.sending_path(),
-            None => return Err(Discard::OutOfTheBlue),
-        };
         let waiting = self.replies.len();
         let result = association.on_packet(context!(self, now), meta, from, &inner, true);
         self.after_change(index);

@@ -259,7 +259,7 @@ impl Endpoint {
     fn new_tag(&mut self) -> u32 {
         loop {
             let tag = crate::association::random_tag(&mut *self.random);
-            if !self.table.has_tag(tag) && !self.consumed.has(tag) {
+            if !self.table.has_tag(tag) && !self.consumed.has(tag) && !self.farewells.has(tag) {
                 return tag;
             }
         }

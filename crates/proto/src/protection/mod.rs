@@ -1,7 +1,7 @@
 //! DTLS chunks (draft-ietf-tsvwg-sctp-dtls-chunk): every packet of an association is encrypted, on all of its paths.
 //!
 //! This crate has no cryptography. Records are sealed and opened by a [`Protect`], which a [`KeySource`] makes once the handshake is done. The
-//! rest is here: what both ends agree on, epochs, sequence numbers, replays, the limits of a key. [`NullKeys`] takes the same room and protects
+//! rest is here: what both ends agree on, epochs, sequence numbers, replays, the limits of a key. [`InsecureNullKeys`] takes the same room and protects
 //! nothing, for simulations.
 
 mod counters;
@@ -22,7 +22,8 @@ use whimbrel_wire::RECORD_HEADER_LEN;
 pub use counters::ProtectionStats;
 pub use exchange::{KeyExchange, Party, Role};
 pub(crate) use exchange::{Offer, ProtectionAgreement, negotiate, own_offer};
-pub use null::NullKeys;
+pub use null::InsecureNullKeys;
+pub(crate) use opening::Opened;
 pub(crate) use sealing::Sealing;
 pub(crate) use state::Protection;
 
@@ -99,6 +100,10 @@ const CONTENT_TYPE_LEN: usize = 1;
 ///
 /// An association is reported ([`Event::Connected`](crate::Event::Connected)) when a packet of the peer has opened: then the peer has the keys.
 /// Requires no authentication ([`AuthConfig`](crate::AuthConfig)): [`validate`](crate::AssociationConfig::validate) refuses both together.
+///
+/// Encryption does not cover the addresses of packets. Behind a NAT, a host that sees the packets of both directions and is faster than the network
+/// can have its own address added, and then delay or drop what is sent there, unless
+/// [`address_translation`](crate::AssociationConfig::address_translation) is false.
 #[derive(Clone, Default)]
 pub struct ProtectionConfig {
     /// The source of the keys. Absent: DTLS chunks are not offered. With it, RFC 4895 is not offered: the draft forbids both together.

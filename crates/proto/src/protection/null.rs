@@ -1,4 +1,4 @@
-//! Keys that protect nothing, for simulations: records have the length that they have with encryption.
+//! Keys that protect nothing, for simulations: records have the length that they have with encryption. Insecure: never over a network.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use super::{KeyExchange, KeyLimits, KeySource, Protect, ProtectionError, Role};
 /// Bytes of a tag, as with the cipher suites of the draft.
 const TAG: usize = 16;
 
-/// A source of keys that protect nothing. Records have the size of encrypted ones, and their tag names the sequence number, so that a record is
-/// opened with no other. Everyone can read, change and forge them.
+/// A source of keys that protect nothing, for simulations and tests: insecure, as the name says. Records have the size of encrypted ones, and
+/// their tag names the sequence number, so that a record is opened with no other. Everyone can read, change and forge them.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct NullKeys;
+pub struct InsecureNullKeys;
 
-impl KeySource for NullKeys {
+impl KeySource for InsecureNullKeys {
     fn methods(&self) -> &[u8] {
         &[key_management::PRE_SHARED]
     }

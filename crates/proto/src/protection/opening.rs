@@ -2,9 +2,12 @@
 //!
 //! The 16 bits are those of the number that is nearest to an expected one (RFC 9147 §4.2.2). One expectation for all paths is not enough: at
 //! 100,000 packets a second, a path that is two seconds slower is three times 2^16 behind. Each path has therefore its own: as far behind the
-//! highest number as its last packet was. If that fails, the other numbers with the same 16 bits are tried: those in the replay window, and
-//! some above, as after the loss of more than 2^15 packets in a row. Each attempt costs an AEAD; attempts beyond the first are limited to 1000
-//! a second, so that forged packets do not cost much more than they do anyway.
+//! highest number as its last packet was, or as an earlier one was ([`Lag`]). These numbers, and the one nearest to the highest, are always
+//! tried. If they fail, the other numbers with the same 16 bits are: those in the replay window, and some above, as after the loss of more than
+//! 2^15 packets in a row. Each attempt costs an AEAD; these further ones are limited to 1000 a second, so that forged packets do not cost
+//! much more than they do anyway. Packets of unknown sources have none.
+//!
+//! A packet counts when it is accepted, not when it is opened: a copy from elsewhere must not make a replay of the original.
 
 use std::sync::Arc;
 
@@ -27,9 +30,49 @@ const WRAP: u64 = 1 << 16;
 /// Attempts above the highest number: losses of up to 2^18 packets in a row.
 const AHEAD: u64 = 4;
 
+/// So many packets in a row take longer to be lost.
+const STANDSTILL: Span = Span::from_millis(10);
+
 /// Most further attempts at once, and per second.
-const BURST: u64 = 256;
+pub(super) const BURST: u64 = 256;
 const PER_SECOND: u64 = 1000;
+
+/// Most bytes by which a record is longer than its content: content type and tag (RFC 9147 §4).
+const MAX_EXPANSION: usize = 256;
+
+/// A record that has arrived.
+#[derive(Clone, Copy)]
+pub(super) struct Arrival<'a> {
+    pub(super) now: Time,
+    /// The path, if it is known.
+    pub(super) from: Option<PathId>,
+    pub(super) dtls: &'a Dtls<'a>,
+}
+
+/// A record that has been opened: nothing has changed yet.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Opened {
+    epoch: u64,
+    sequence: u64,
+}
+
+/// How far behind the highest number the packets of a path are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Lag {
+    last: u64,
+    /// Before that: one packet that was held back does not hide where the others are.
+    before: u64,
+}
+
+impl Lag {
+    fn note(&mut self, lag: u64) {
+        if self.last.abs_diff(lag) >= WRAP / 4 {
+            self.before = self.last;
+        }
+        self.last = lag;
+    }
+}
 
 /// The keys of one epoch, and the records received in it.
 #[derive(Debug)]
@@ -37,8 +80,11 @@ struct Epoch {
     number: u64,
     keys: Arc<dyn Protect>,
     window: ReplayWindow,
-    /// By path: how far behind the highest number its last packet was.
-    lags: Vec<u64>,
+    /// By path.
+    lags: Vec<Lag>,
+    /// When the highest number was received.
+    advanced: Time,
+    attempts: Attempts,
     failed: u64,
 }
 
@@ -49,6 +95,8 @@ impl Epoch {
             keys,
             window: ReplayWindow::new(),
             lags: Vec::new(),
+            advanced: Time::ZERO,
+            attempts: Attempts::default(),
             failed: 0,
         }
     }
@@ -57,36 +105,101 @@ impl Epoch {
         self.failed >= self.keys.limits().failed
     }
 
-    /// Opens a record of this epoch.
-    fn open(
-        &mut self,
-        now: Time,
-        from: Option<PathId>,
-        dtls: &Dtls<'_>,
-        plain: &mut Vec<u8>,
-        attempts: &mut Attempts,
-        stats: &mut ProtectionStats,
-    ) -> Attempt {
-        let path = from.map(|path| usize::from(path.0));
-        let lag = path.and_then(|path| self.lags.get(path)).copied().unwrap_or(0);
-        let attempt = search(self, now, lag, dtls, plain, attempts, stats);
-        if let (Attempt::Opened(sequence), Some(path)) = (&attempt, path) {
-            if path >= self.lags.len() {
-                self.lags.resize(path + 1, 0);
-            }
-            self.lags[path] = self.window.next().saturating_sub(sequence + 1);
+    /// A record of this epoch has been accepted.
+    fn accept(&mut self, now: Time, from: Option<PathId>, sequence: u64) {
+        if sequence >= self.window.next() {
+            self.advanced = now;
         }
-        attempt
+        self.window.insert(now, sequence);
+        if let Some(path) = from.map(|path| usize::from(path.0)) {
+            if path >= self.lags.len() {
+                self.lags.resize(path + 1, Lag::default());
+            }
+            self.lags[path].note(self.window.next().saturating_sub(sequence + 1));
+        }
+    }
+
+    /// Tries the sequence numbers that a record may have.
+    fn search(&mut self, arrival: Arrival<'_>, plain: &mut Vec<u8>, stats: &mut ProtectionStats) -> Attempt {
+        if self.is_used_up() {
+            return Attempt::Failed;
+        }
+        let Some(sample) = arrival.dtls.record.first_chunk::<MIN_SAMPLE>() else {
+            return Attempt::Failed;
+        };
+        let number = arrival.dtls.number ^ u16::from_be_bytes(self.keys.mask(sample));
+        let likely = self.likely(arrival.from, number);
+        for (place, &sequence) in likely.iter().enumerate() {
+            // Also if it has been received: then the record is a replay, and costs no further attempts.
+            if !likely[..place].contains(&sequence) && self.try_to_open(arrival, sequence, number, plain, stats) {
+                return if self.window.is_new(sequence) {
+                    Attempt::Opened(sequence)
+                } else {
+                    Attempt::Replayed
+                };
+            }
+        }
+        let mut seen = likely.iter().any(|sequence| !self.window.is_new(*sequence));
+        // Packets of unknown sources must not use up the attempts of paths.
+        let is_known = arrival.from.is_some();
+        let ahead = if arrival.now.since(self.advanced) >= STANDSTILL {
+            AHEAD
+        } else {
+            0
+        };
+        for sequence in others(self.window.next(), self.window.oldest(), number, ahead) {
+            if !self.window.is_new(sequence) {
+                seen = true;
+                continue;
+            }
+            if likely.contains(&sequence) {
+                continue;
+            }
+            if !is_known || !self.attempts.take(arrival.now) {
+                break;
+            }
+            if self.try_to_open(arrival, sequence, number, plain, stats) {
+                return Attempt::Opened(sequence);
+            }
+        }
+        if seen { Attempt::Replayed } else { Attempt::Failed }
+    }
+
+    /// Returns the numbers with these low bits where the packets of the path were, and the one nearest to the highest.
+    fn likely(&self, from: Option<PathId>, number: u16) -> [u64; 3] {
+        let lag = from.and_then(|path| self.lags.get(usize::from(path.0)));
+        let Lag { last, before } = lag.copied().unwrap_or_default();
+        [last, before, 0].map(|lag| nearest(self.window.next().saturating_sub(lag), number))
+    }
+
+    fn try_to_open(
+        &mut self,
+        arrival: Arrival<'_>,
+        sequence: u64,
+        number: u16,
+        plain: &mut Vec<u8>,
+        stats: &mut ProtectionStats,
+    ) -> bool {
+        plain.clear();
+        plain.extend_from_slice(arrival.dtls.record);
+        let header = record_header(self.number, number);
+        if self.keys.open(sequence, &header, plain).is_ok() {
+            plain.truncate(plain.len().saturating_sub(self.keys.overhead()));
+            return true;
+        }
+        self.failed += 1;
+        stats.failed += 1;
+        false
     }
 
     fn heap_bytes(&self) -> usize {
-        self.window.heap_bytes() + self.lags.capacity() * size_of::<u64>()
+        self.window.heap_bytes() + self.lags.capacity() * size_of::<Lag>()
     }
 }
 
 /// What became of a record.
 enum Attempt {
-    /// It was opened with this sequence number.
+    /// It was opened with this sequence number, which is new.
     Opened(u64),
     Replayed,
     Failed,
@@ -100,7 +213,6 @@ pub(super) struct OpenKeys {
     previous: Option<(Epoch, Time)>,
     /// The next epoch, once a record of it may have arrived.
     next: Option<Box<Epoch>>,
-    attempts: Attempts,
 }
 
 impl OpenKeys {
@@ -111,38 +223,30 @@ impl OpenKeys {
             current: Epoch::new(FIRST_EPOCH, keys),
             previous: None,
             next: None,
-            attempts: Attempts::default(),
         })
     }
 
-    /// Opens a record that arrived on this path, if it is known. `plain` has its chunks then.
+    /// Opens a record. `plain` has its chunks then. It counts as received only when it is [accepted](Self::accept).
     ///
     /// # Errors
     /// Returns an error if the record is not authentic, or was received before.
     pub(super) fn open(
         &mut self,
-        now: Time,
-        from: Option<PathId>,
-        dtls: &Dtls<'_>,
+        arrival: Arrival<'_>,
         plain: &mut Vec<u8>,
         source: (&dyn KeySource, &KeyExchange),
         stats: &mut ProtectionStats,
-    ) -> Result<(), Discard> {
-        self.previous.take_if(|(_, until)| *until < now);
-        let is_of = |epoch: u64| epoch & 3 == u64::from(dtls.epoch);
-        let attempt = if is_of(self.current.number) {
-            self.current.open(now, from, dtls, plain, &mut self.attempts, stats)
-        } else if is_of(self.current.number + 1) {
-            self.open_next(now, from, dtls, plain, source, stats)
-        } else if let Some((epoch, _)) = self.previous.as_mut().filter(|(epoch, _)| is_of(epoch.number)) {
-            epoch.open(now, from, dtls, plain, &mut self.attempts, stats)
-        } else {
-            Attempt::Failed
-        };
-        match attempt {
-            Attempt::Opened(_) => {
-                stats.opened += 1;
-                strip(plain)
+    ) -> Result<Opened, Discard> {
+        // RFC 9147 §4: before it is copied.
+        if arrival.dtls.record.len() > MAX_RECORD_CONTENT + MAX_EXPANSION {
+            return Err(Discard::InvalidChunk);
+        }
+        self.previous.take_if(|(_, until)| *until < arrival.now);
+        let epoch = self.epoch_of(arrival.dtls.epoch, source).ok_or(Discard::Unprotected)?;
+        match epoch.search(arrival, plain, stats) {
+            Attempt::Opened(sequence) => {
+                let epoch = epoch.number;
+                strip(plain).map(|()| Opened { epoch, sequence })
             }
             Attempt::Replayed => {
                 stats.replayed += 1;
@@ -152,34 +256,40 @@ impl OpenKeys {
         }
     }
 
-    /// Opens a record of the next epoch, which then is the current one.
-    fn open_next(
-        &mut self,
-        now: Time,
-        from: Option<PathId>,
-        dtls: &Dtls<'_>,
-        plain: &mut Vec<u8>,
-        (source, exchange): (&dyn KeySource, &KeyExchange),
-        stats: &mut ProtectionStats,
-    ) -> Attempt {
+    /// Returns the epoch with these low bits.
+    fn epoch_of(&mut self, bits: u8, (source, exchange): (&dyn KeySource, &KeyExchange)) -> Option<&mut Epoch> {
+        let is_of = |epoch: u64| epoch & 3 == u64::from(bits);
         let number = self.current.number + 1;
+        if is_of(self.current.number) {
+            return Some(&mut self.current);
+        }
+        if !is_of(number) {
+            let previous = self.previous.as_mut().map(|(epoch, _)| epoch);
+            return previous.filter(|epoch| is_of(epoch.number));
+        }
         if self.next.is_none() {
             // Once for each epoch: forged records do not cost a derivation each.
             let keys = source.derive(exchange, exchange.role.other(), number);
             self.next = keys.ok().map(|keys| Box::new(Epoch::new(number, keys)));
         }
-        let Some(mut epoch) = self.next.take() else {
-            return Attempt::Failed;
-        };
-        let attempt = epoch.open(now, from, dtls, plain, &mut self.attempts, stats);
-        if matches!(attempt, Attempt::Opened(_)) {
+        self.next.as_deref_mut()
+    }
+
+    /// An opened record is accepted: it has been received. The first of the next epoch makes it the current one.
+    pub(super) fn accept(&mut self, now: Time, from: Option<PathId>, opened: Opened, stats: &mut ProtectionStats) {
+        if let Some(next) = self.next.take_if(|epoch| epoch.number == opened.epoch) {
             stats.epochs_received += 1;
-            let before = core::mem::replace(&mut self.current, *epoch);
+            let before = core::mem::replace(&mut self.current, *next);
+            // Where the paths are does not change with the epoch.
+            self.current.lags.clone_from(&before.lags);
             self.previous = Some((before, now + KEEP));
-        } else {
-            self.next = Some(epoch);
         }
-        attempt
+        let previous = self.previous.as_mut().map(|(epoch, _)| epoch);
+        let mut known = core::iter::once(&mut self.current).chain(previous);
+        if let Some(epoch) = known.find(|epoch| epoch.number == opened.epoch) {
+            epoch.accept(now, from, opened.sequence);
+            stats.opened += 1;
+        }
     }
 
     /// Returns whether too many records failed to open for the key to be used further (RFC 9147 §4.5.3).
@@ -199,56 +309,12 @@ impl OpenKeys {
     }
 }
 
-/// Tries the sequence numbers that a record may have.
-fn search(
-    epoch: &mut Epoch,
-    now: Time,
-    lag: u64,
-    dtls: &Dtls<'_>,
-    plain: &mut Vec<u8>,
-    attempts: &mut Attempts,
-    stats: &mut ProtectionStats,
-) -> Attempt {
-    if epoch.is_used_up() {
-        return Attempt::Failed;
-    }
-    let Some(sample) = dtls.record.first_chunk::<MIN_SAMPLE>() else {
-        return Attempt::Failed;
-    };
-    let number = dtls.number ^ u16::from_be_bytes(epoch.keys.mask(sample));
-    let next = epoch.window.next();
-    let likely = nearest(next.saturating_sub(lag), number);
-    let mut seen = false;
-    for (count, sequence) in candidates(likely, next, epoch.window.oldest(), number).enumerate() {
-        if !epoch.window.is_new(sequence) {
-            seen = true;
-            continue;
-        }
-        if count > 0 && !attempts.take(now) {
-            break;
-        }
-        plain.clear();
-        plain.extend_from_slice(dtls.record);
-        let header = record_header(epoch.number, number);
-        if epoch.keys.open(sequence, &header, plain).is_ok() {
-            epoch.window.insert(now, sequence);
-            plain.truncate(plain.len().saturating_sub(epoch.keys.overhead()));
-            return Attempt::Opened(sequence);
-        }
-        epoch.failed += 1;
-        stats.failed += 1;
-    }
-    if seen { Attempt::Replayed } else { Attempt::Failed }
-}
-
-/// Returns the sequence numbers with these low bits, the most likely first.
-fn candidates(likely: u64, next: u64, oldest: u64, number: u16) -> impl Iterator<Item = u64> {
+/// Returns the sequence numbers with these low bits but the one nearest to the highest: those in the window, the latest first, and some above.
+fn others(next: u64, oldest: u64, number: u16, ahead: u64) -> impl Iterator<Item = u64> {
     let top = nearest(next, number);
-    let above = (1..=AHEAD).filter_map(move |wraps| top.checked_add(wraps * WRAP));
+    let above = (1..=ahead).filter_map(move |wraps| top.checked_add(wraps * WRAP));
     let below = core::iter::successors(top.checked_sub(WRAP), |sequence| sequence.checked_sub(WRAP));
-    let below = below.take_while(move |sequence| *sequence >= oldest);
-    let others = core::iter::once(top).chain(below).chain(above);
-    core::iter::once(likely).chain(others.filter(move |sequence| *sequence != likely))
+    below.take_while(move |sequence| *sequence >= oldest).chain(above)
 }
 
 /// Returns the number with these low bits that is nearest to the expected one (RFC 9147 §4.2.2).
@@ -330,16 +396,30 @@ mod tests {
     }
 
     #[test]
-    fn candidates_cover_the_window_and_some_above() {
-        let all: Vec<u64> = candidates(0x3_0005, 0x6_0000, 0x2_0000, 5).collect();
+    fn others_cover_the_window_and_some_above() {
+        let all: Vec<u64> = others(0x6_0000, 0x2_0000, 5, 4).collect();
         assert_eq!(
             all,
             [
-                0x3_0005, 0x6_0005, 0x5_0005, 0x4_0005, 0x2_0005, 0x7_0005, 0x8_0005, 0x9_0005, 0xa_0005
+                0x5_0005, 0x4_0005, 0x3_0005, 0x2_0005, 0x7_0005, 0x8_0005, 0x9_0005, 0xa_0005
             ]
         );
-        let all: Vec<u64> = candidates(5, 0, 0, 5).collect();
-        assert_eq!(all, [5, 0x1_0005, 0x2_0005, 0x3_0005, 0x4_0005]);
+        let all: Vec<u64> = others(0, 0, 5, 2).collect();
+        assert_eq!(all, [0x1_0005, 0x2_0005]);
+    }
+
+    #[test]
+    fn one_packet_that_was_held_back_does_not_hide_a_path() {
+        let mut lag = Lag::default();
+        for (noted, expected) in [
+            (200_000, (200_000, 0)),
+            (200_100, (200_100, 0)),
+            (400_000, (400_000, 200_100)),
+            (200_200, (200_200, 400_000)),
+        ] {
+            lag.note(noted);
+            assert_eq!((lag.last, lag.before), expected);
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use whimbrel_control::Time;
 use whimbrel_wire::{Chunk, Dtls, PacketView};
 
-use super::opening::OpenKeys;
+use super::opening::{Arrival, OpenKeys, Opened};
 use super::sealing::{SealKeys, Sealing};
 use super::{KeyExchange, KeySource, ProtectionConfig, ProtectionStats};
 use crate::PathId;
@@ -76,7 +76,8 @@ impl Protection {
         Some(sealing)
     }
 
-    /// Opens a DTLS chunk that arrived on this path, if it is known. `plain` has the chunks then.
+    /// Opens a DTLS chunk that arrived on this path, if it is known. `plain` has the chunks then. It counts as received only when it is
+    /// [accepted](Self::accept).
     ///
     /// # Errors
     /// Returns an error if the chunk is not authentic, or was received before.
@@ -87,15 +88,21 @@ impl Protection {
         from: Option<PathId>,
         dtls: &Dtls<'_>,
         plain: &mut Vec<u8>,
-    ) -> Result<(), Discard> {
+    ) -> Result<Opened, Discard> {
         // The draft, "SCTP Restart Considerations": without support for protected restarts, silently discarded.
         let Some(keys) = self.opening.as_mut().filter(|_| !dtls.restart) else {
             return Err(Discard::Unprotected);
         };
         let source = (&*self.source, &self.exchange);
-        keys.open(now, from, dtls, plain, source, &mut self.stats)?;
-        self.is_confirmed = true;
-        Ok(())
+        keys.open(Arrival { now, from, dtls }, plain, source, &mut self.stats)
+    }
+
+    /// An opened chunk has come from a known place: it is marked as received.
+    pub(crate) fn accept(&mut self, now: Time, from: Option<PathId>, opened: Opened) {
+        if let Some(keys) = &mut self.opening {
+            keys.accept(now, from, opened, &mut self.stats);
+            self.is_confirmed = true;
+        }
     }
 
     /// Opens a packet that consists of a DTLS chunk.
@@ -109,7 +116,7 @@ impl Protection {
         from: Option<PathId>,
         packet: &PacketView<'_>,
         plain: &mut Vec<u8>,
-    ) -> Result<(), Discard> {
+    ) -> Result<Opened, Discard> {
         let mut chunks = packet.chunks();
         match (chunks.next(), chunks.next()) {
             (Some(Ok(Chunk::Dtls(dtls))), None) => self.open(now, from, &dtls, plain),

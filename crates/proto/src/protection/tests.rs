@@ -6,6 +6,7 @@ use std::sync::Arc;
 use whimbrel_control::{Span, Time};
 use whimbrel_wire::{Chunk, CommonHeader, OwnedPacket, PacketSink};
 
+use super::opening::BURST;
 use super::*;
 use crate::PathId;
 use crate::error::Discard;
@@ -30,7 +31,7 @@ impl KeySource for FewUses {
             return Err(ProtectionError);
         }
         Ok(Arc::new(Limited(
-            NullKeys.derive(exchange, sender, epoch)?,
+            InsecureNullKeys.derive(exchange, sender, epoch)?,
             self.limits,
         )))
     }
@@ -96,7 +97,8 @@ fn open(end: &mut Protection, now: Time, path: u8, packet: &OwnedPacket) -> Resu
         panic!("a DTLS chunk")
     };
     let mut plain = Vec::new();
-    end.open(now, Some(PathId(path)), &dtls, &mut plain)?;
+    let opened = end.open(now, Some(PathId(path)), &dtls, &mut plain)?;
+    end.accept(now, Some(PathId(path)), opened);
     assert_eq!(plain, [11, 0, 0, 4]);
     Ok(())
 }
@@ -108,7 +110,7 @@ fn at(micros: u64) -> Time {
 // RFC 9147 §4.2.2: 16 bits are sent.
 #[test]
 fn sequence_numbers_go_on_beyond_16_bits() {
-    let (mut client, mut server) = pair(NullKeys);
+    let (mut client, mut server) = pair(InsecureNullKeys);
     let mut kept = Vec::new();
     for number in 0..200_000 {
         let packet = seal(&mut client).expect("keys");
@@ -126,7 +128,7 @@ fn sequence_numbers_go_on_beyond_16_bits() {
 // Issue 46: at 100,000 packets a second, a path that is 2 s slower is 200,000 numbers behind, more than three times 2^16.
 #[test]
 fn a_path_that_is_two_seconds_slower_is_opened_at_high_rates() {
-    let (mut client, mut server) = pair(NullKeys);
+    let (mut client, mut server) = pair(InsecureNullKeys);
     let mut slow: VecDeque<(u64, OwnedPacket)> = VecDeque::new();
     let (mut late, mut last) = (0, None);
     for number in 0..500_000_u64 {
@@ -154,7 +156,7 @@ fn a_path_that_is_two_seconds_slower_is_opened_at_high_rates() {
 #[test]
 fn the_loss_of_many_packets_in_a_row_is_survived() {
     for lost in [30_000, 40_000, 100_000, 250_000] {
-        let (mut client, mut server) = pair(NullKeys);
+        let (mut client, mut server) = pair(InsecureNullKeys);
         let first = seal(&mut client).expect("keys");
         assert_eq!(open(&mut server, at(0), 0, &first), Ok(()));
         for _ in 0..lost {
@@ -224,7 +226,7 @@ fn without_a_next_epoch_the_keys_end_before_they_are_unsafe() {
 #[test]
 fn forged_records_of_the_next_epoch_change_nothing() {
     let (mut client, mut server) = pair(few(20, 1000));
-    let (mut other, _) = pair(NullKeys);
+    let (mut other, _) = pair(InsecureNullKeys);
     let mut epoch_4 = (0..11)
         .map(|_| seal(&mut client).expect("keys"))
         .last()
@@ -246,9 +248,208 @@ fn forged_records_of_the_next_epoch_change_nothing() {
     epoch_4.clear();
 }
 
+/// A record that does not open, with this number.
+fn forge(end: &mut Protection, now: Time, from: Option<u8>, number: u16) {
+    let dtls = whimbrel_wire::Dtls {
+        restart: false,
+        epoch: 3,
+        number,
+        record: &[0xee; 40],
+    };
+    let _ = end.open(now, from.map(PathId), &dtls, &mut Vec::new());
+}
+
+/// All numbers: further attempts are for those that are missing in the window, which are more than there are attempts for.
+fn use_up_attempts(end: &mut Protection, now: Time, from: Option<u8>) {
+    (0..=u16::MAX).for_each(|number| forge(end, now, from, number));
+}
+
+#[test]
+fn a_record_counts_when_it_is_accepted() {
+    let (mut client, mut server) = pair(few(20, 1000));
+    for number in 0..25 {
+        let packet = seal(&mut client).expect("keys");
+        let Some(Ok(Chunk::Dtls(dtls))) = packet.view().chunks().next() else {
+            panic!("a DTLS chunk")
+        };
+        let before = server.stats();
+        for _ in 0..3 {
+            assert!(server.open(at(number), None, &dtls, &mut Vec::new()).is_ok());
+        }
+        assert_eq!(server.stats(), before);
+        assert_eq!(server.is_confirmed(), number > 0);
+        assert_eq!(open(&mut server, at(number), 0, &packet), Ok(()));
+        assert_eq!(open(&mut server, at(number), 0, &packet), Err(Discard::Replayed));
+    }
+    let stats = server.stats();
+    assert_eq!((stats.opened, stats.replayed, stats.epochs_received), (25, 25, 2));
+}
+
+#[test]
+fn replays_cost_no_further_attempts() {
+    let (mut client, mut server) = pair(InsecureNullKeys);
+    let mut packets = Vec::new();
+    for number in 0..40_000 {
+        let packet = seal(&mut client).expect("keys");
+        assert_eq!(open(&mut server, at(100 * number), 0, &packet), Ok(()));
+        packets.push(packet);
+    }
+    let now = at(10_000_000);
+    // In the window, and before it.
+    for packet in packets[8000..].iter().step_by(13) {
+        assert_eq!(open(&mut server, now, 0, packet), Err(Discard::Replayed));
+    }
+    assert_eq!(server.stats().failed, 0);
+}
+
+// More than 2^15 packets are not lost in an instant.
+#[test]
+fn numbers_far_ahead_are_tried_after_a_standstill_only() {
+    let (mut client, mut server) = pair(InsecureNullKeys);
+    let packet = seal(&mut client).expect("keys");
+    assert_eq!(open(&mut server, at(0), 0, &packet), Ok(()));
+    (1..=100).for_each(|number| forge(&mut server, at(5_000), Some(0), number));
+    assert_eq!(server.stats().failed, 100);
+    (1..=100).for_each(|number| forge(&mut server, at(20_000), Some(0), number));
+    assert_eq!(server.stats().failed, 200 + BURST);
+}
+
+/// 100,000 packets a second, of which every 500th takes a path that is two seconds slower: three times 2^16. `visit` is called with each one of
+/// the slow path before it is opened, and returns for how many packets more it is held back.
+fn slow_path(mut visit: impl FnMut(&mut Protection, Time, u64) -> u64) {
+    const LATE: u64 = 200_000;
+    let (mut client, mut server) = pair(InsecureNullKeys);
+    let mut slow: VecDeque<(u64, OwnedPacket)> = VecDeque::new();
+    let mut held: VecDeque<(u64, OwnedPacket)> = VecDeque::new();
+    let mut opened = 0;
+    for number in 0..500_000_u64 {
+        let now = at(10 * number);
+        let packet = seal(&mut client).expect("keys");
+        if number % 500 == 499 {
+            slow.push_back((number + LATE, packet));
+        } else {
+            assert_eq!(open(&mut server, now, 0, &packet), Ok(()), "{number}");
+        }
+        while let Some((_, packet)) = slow.pop_front_if(|(due, _)| *due <= number) {
+            match visit(&mut server, now, opened) {
+                0 => assert_eq!(open(&mut server, now, 1, &packet), Ok(()), "late, at {number}"),
+                more => held.push_back((number + more, packet)),
+            }
+            opened += 1;
+        }
+        while let Some((_, packet)) = held.pop_front_if(|(due, _)| *due <= number) {
+            assert_eq!(open(&mut server, now, 1, &packet), Ok(()), "held back, at {number}");
+        }
+    }
+    assert!(opened > 500);
+}
+
+// The attempts of a path do not depend on how many packets are forged.
+#[test]
+fn a_slow_path_is_opened_while_packets_are_forged() {
+    slow_path(|server, now, opened| {
+        if opened % 50 == 11 {
+            use_up_attempts(server, now, Some(1));
+        }
+        0
+    });
+}
+
+#[test]
+fn a_packet_that_is_held_back_does_not_end_a_path() {
+    slow_path(|server, now, opened| {
+        // One is held back behind 120 others, and opens. There are no further attempts for the one that follows.
+        if opened == 131 {
+            use_up_attempts(server, now, Some(1));
+        }
+        if opened == 10 { 60_000 } else { 0 }
+    });
+}
+
+#[test]
+fn packets_of_unknown_sources_use_no_attempts_of_paths() {
+    slow_path(|server, now, opened| {
+        if opened == 0 {
+            use_up_attempts(server, now, None);
+        }
+        0
+    });
+}
+
+// A fast path, one packet of which was held back for long.
+#[test]
+fn what_is_near_the_highest_number_opens_on_every_path() {
+    let (mut client, mut server) = pair(InsecureNullKeys);
+    let mut held = Vec::new();
+    for number in 0..200_000_u64 {
+        let packet = seal(&mut client).expect("keys");
+        let now = at(10 * number);
+        if number == 60_000 || number == 120_000 {
+            held.push(packet);
+            continue;
+        }
+        if number == 180_000 {
+            for packet in held.drain(..) {
+                assert_eq!(open(&mut server, now, 0, &packet), Ok(()));
+            }
+            use_up_attempts(&mut server, now, Some(0));
+        }
+        assert_eq!(open(&mut server, now, 0, &packet), Ok(()), "{number}");
+    }
+}
+
+#[test]
+fn where_a_path_is_does_not_change_with_the_epoch() {
+    let (mut client, mut server) = pair(few(400_000, 1 << 20));
+    let mut slow: VecDeque<(u64, OwnedPacket)> = VecDeque::new();
+    let mut failed = 0;
+    for number in 0..600_000_u64 {
+        let packet = seal(&mut client).expect("keys");
+        let now = at(10 * number);
+        match number % 500 {
+            499 => slow.push_back((number + 150_000, packet)),
+            _ => assert_eq!(open(&mut server, now, 0, &packet), Ok(()), "{number}"),
+        }
+        while let Some((_, packet)) = slow.pop_front_if(|(due, _)| *due <= number) {
+            assert_eq!(open(&mut server, now, 1, &packet), Ok(()), "late, at {number}");
+        }
+        if number == 199_999 {
+            failed = server.stats().failed;
+        }
+    }
+    assert_eq!((server.stats().epochs_received, server.stats().failed), (2, failed));
+}
+
+// RFC 9147 §4: 2^14 + 256 bytes.
+#[test]
+fn records_that_are_too_long_are_refused_before_they_are_copied() {
+    let (_, mut server) = pair(InsecureNullKeys);
+    for (len, is_tried) in [(16_640, true), (16_641, false), (65_000, false)] {
+        let record = vec![1; len];
+        let dtls = whimbrel_wire::Dtls {
+            restart: false,
+            epoch: 3,
+            number: 0,
+            record: &record,
+        };
+        let (mut plain, failed) = (Vec::new(), server.stats().failed);
+        let result = server.open(at(0), Some(PathId(0)), &dtls, &mut plain);
+        let reason = if is_tried {
+            Discard::Unprotected
+        } else {
+            Discard::InvalidChunk
+        };
+        assert_eq!(result, Err(reason), "{len}");
+        assert_eq!(
+            (plain.capacity() > 0, server.stats().failed > failed),
+            (is_tried, is_tried)
+        );
+    }
+}
+
 #[test]
 fn no_record_causes_a_panic() {
-    let (_, mut server) = pair(NullKeys);
+    let (_, mut server) = pair(InsecureNullKeys);
     for len in 0..80 {
         for byte in [0, 23, 0xff] {
             let record = vec![byte; len];

@@ -39,6 +39,7 @@ mod probing;
 mod protection;
 mod protection_handshake;
 mod protection_proof;
+mod protection_sources;
 mod protection_transfer;
 mod random_messages;
 mod recovery;

@@ -6,7 +6,7 @@ use whimbrel_control::{Rng, Span};
 use whimbrel_proto::{
     AssociationConfig, AuthConfig, CloseReason, Discard, Endpoint, EndpointConfig, Event, Message, State,
 };
-use whimbrel_wire::{Causes, Chunk, ChunkType, KeyManagement, Parameter, parameter_type};
+use whimbrel_wire::{Causes, Chunk, ChunkType, Dtls, KeyManagement, Parameter, parameter_type};
 
 fn offer(tie_breaker: u32, methods: &[u8]) -> Vec<u8> {
     parameters(&[Parameter::DtlsKeyManagement(KeyManagement {
@@ -103,6 +103,26 @@ fn an_association_of_a_host_without_the_keys_is_never_reported_and_ends_soon() {
     assert_eq!(connected(&net, Host::B), 1);
     let b = net.only(Host::B);
     still_works(&mut net, a, b);
+}
+
+// The keys of associations that have ended are kept for the peer's sake: not for strangers, who would take the room.
+#[test]
+fn an_association_of_a_host_without_the_keys_leaves_nothing_behind() {
+    let mut net = Net::with_config(1, &config(), 1);
+    assert_eq!(open_without_keys(&mut net, Host::B, 5, 77), Ok(()));
+    let tag = net.last(Host::B, ChunkType::INIT_ACK).init().initiate_tag;
+    let forged = Chunk::Dtls(Dtls {
+        restart: false,
+        epoch: 3,
+        number: 5,
+        record: &[1; 40],
+    });
+    assert_eq!(net.forge(Host::B, tag, &[forged]), Err(Discard::Unprotected));
+    net.run_for(Span::from_secs(20));
+    assert_eq!(net.close_reason(Host::B), Some(CloseReason::HandshakeTimeout));
+    assert_eq!(net.forge(Host::B, tag, &[forged]), Err(Discard::OutOfTheBlue));
+    let answer = net.wire.last().expect("an answer");
+    assert!(answer.has(ChunkType::ABORT), "as if there had been no association");
 }
 
 #[test]

@@ -5,8 +5,8 @@ use crate::protection::*;
 use crate::support::{Fate, Host, Net, Sent, addr, addrs, meta};
 use whimbrel_control::{Rng, Span};
 use whimbrel_proto::{
-    AddressError, AssociationConfig, CloseReason, KeyExchange, KeyLimits, KeySource, Message, NullKeys, Protect,
-    ProtectionConfig, ProtectionError, Role, State,
+    AddressError, AssociationConfig, CloseReason, InsecureNullKeys, KeyExchange, KeyLimits, KeySource, Message,
+    Protect, ProtectionConfig, ProtectionError, Role, State,
 };
 use whimbrel_wire::{ByteSink, ChecksumField, ChunkType, OwnedPacket};
 
@@ -148,7 +148,7 @@ fn the_path_mtu_is_searched_for_with_encrypted_probes() {
 #[test]
 fn packets_as_structures_are_the_same() {
     let config = AssociationConfig {
-        protection: ProtectionConfig::required(std::sync::Arc::new(NullKeys)),
+        protection: ProtectionConfig::required(std::sync::Arc::new(InsecureNullKeys)),
         ..AssociationConfig::default()
     };
     let run = |as_bytes: bool| {

@@ -17,8 +17,8 @@ use whimbrel_control::recovery::{BackOff, RecoveryChanges, TransmissionRetransmi
 use whimbrel_control::window::WindowSpec;
 use whimbrel_control::{Rng, Scheme, Span, Time};
 use whimbrel_proto::{
-    AssocId, AssociationConfig, AuthConfig, CloseReason, Ecn, ErrorDetection, Event, KeySource, Message,
-    MessagePayload, NullKeys, Preset, ProtectionConfig, Reliability, Scheduler, SendError, StreamChange, StreamList,
+    AssocId, AssociationConfig, AuthConfig, CloseReason, Ecn, ErrorDetection, Event, InsecureNullKeys, KeySource,
+    Message, MessagePayload, Preset, ProtectionConfig, Reliability, Scheduler, SendError, StreamChange, StreamList,
 };
 
 const SEEDS: u64 = 6000;
@@ -187,7 +187,7 @@ fn protect(rng: &mut Rng, [ours, theirs]: [AssociationConfig; 2]) -> [Associatio
     if !rng.chance(0.2) {
         return [ours, theirs];
     }
-    let keys: Arc<dyn KeySource> = Arc::new(NullKeys);
+    let keys: Arc<dyn KeySource> = Arc::new(InsecureNullKeys);
     let epochs = u64::MAX - 3;
     let source = if rng.chance(0.5) {
         Arc::new(FewUses { keys, epochs })

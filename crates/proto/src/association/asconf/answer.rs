@@ -10,7 +10,7 @@ use crate::PacketMeta;
 use crate::context::Context;
 use crate::endpoint::{Reply, ReplyChunk};
 use crate::error::Discard;
-use crate::send::Outgoing;
+use crate::send::{Outgoing, Trust};
 
 /// Maximum bytes of responses in an ASCONF-ACK; less if a packet holds less. Requests beyond it are refused.
 const MAX_ANSWERS: usize = 512;
@@ -59,6 +59,16 @@ impl Association {
             Some(Ok(Parameter::Ipv6(ip))) => ip.is_unspecified() || self.sending.has_remote(ip.into()),
             _ => false,
         }
+    }
+
+    /// Returns whether an opened packet begins with an ASCONF that has not been answered yet. It may come from anywhere. If it is repeated, it has to
+    /// come from an address of the peer: a copy that is faster would take each repetition, and the peer would get no answer.
+    pub(crate) fn has_news_in_asconf(&self, packet: &PacketView<'_>) -> bool {
+        let Some(state) = self.agreed.asconf.as_ref().filter(|_| self.may_change_addresses()) else {
+            return false;
+        };
+        let next = state.peer_serial.wrapping_add(1);
+        matches!(packet.chunks().next(), Some(Ok(Chunk::Asconf(asconf))) if asconf.serial == next)
     }
 
     /// Handles an ASCONF (RFC 5061 §5.2). The caller has verified that it is authenticated.
@@ -153,6 +163,22 @@ impl Association {
         }
     }
 
+    /// Returns the correlation ID of a request that is refused because its address is the wildcard address, which stands for the source of the
+    /// packet: encryption does not cover that, and whoever forwards the packet can choose it (RFC 5061 §6). Behind a NAT there is no other way to
+    /// add an address, so that is allowed unless the configuration forbids it: the address gets data only after it has answered.
+    fn refused_wildcard(&self, parameter: &Parameter<'_>) -> Option<u32> {
+        let may_have_nat = self.config.address_translation != Some(false);
+        let (correlation, address, is_allowed) = match *parameter {
+            Parameter::AddIp { correlation, address } => (correlation, address, may_have_nat),
+            Parameter::DeleteIp { correlation, address } | Parameter::SetPrimary { correlation, address } => {
+                (correlation, address, false)
+            }
+            _ => return None,
+        };
+        let is_wildcard = address.to_canonical().is_unspecified();
+        (self.is_protected() && is_wildcard && !is_allowed).then_some(correlation)
+    }
+
     /// Executes one request and returns its correlation ID, or `None` for a parameter that is not a request and may be
     /// skipped.
     ///
@@ -173,15 +199,18 @@ impl Association {
         let Ok(parameter) = raw.decode() else {
             return refuse(correlation_of(raw), Cause::UnresolvableAddress(shown));
         };
+        if let Some(correlation) = self.refused_wildcard(&parameter) {
+            return refuse(correlation, Cause::NoAuthorization(shown));
+        }
         match parameter {
             Parameter::AddIp { correlation, address } => {
                 let address = address.to_canonical();
-                let address = if address.is_unspecified() {
-                    meta.remote.ip()
-                } else {
-                    address
+                let (address, trust) = match address.is_unspecified() {
+                    true if self.is_protected() => (meta.remote.ip(), Trust::ToVerifyThere),
+                    true => (meta.remote.ip(), Trust::ToVerify),
+                    false => (address, Trust::ToVerify),
                 };
-                match self.take_peer_address(ctx, meta, address) {
+                match self.take_peer_address(ctx, meta, address, trust) {
                     Ok(()) => Ok(Some(correlation)),
                     Err(cause_code::RESOURCE_SHORTAGE) => refuse(correlation, Cause::ResourceShortage(shown)),
                     Err(_) => refuse(correlation, Cause::UnresolvableAddress(shown)),

@@ -148,7 +148,7 @@ impl Association {
         let mut rest = after.iter().copied().filter(|other| *other != addr);
         if let (Some(last), None) = (rest.next(), rest.next()) {
             self.ask_for_source(ctx, last);
-            self.ask_peer(ctx, Request::KeepSource(last));
+            self.ask_to_keep_source(ctx, last);
         }
         self.send_asconf(ctx);
     }
@@ -290,6 +290,13 @@ impl Association {
                 .iter()
                 .any(|path| path.is_pending() && !path.is_removed());
         if is_only && self.is_translated(addr) && state.waiting.is_empty() {
+            self.ask_to_keep_source(ctx, addr);
+        }
+    }
+
+    /// With encryption the peer refuses that, and the earlier addresses fail by themselves.
+    fn ask_to_keep_source(&mut self, ctx: &mut Context<'_>, addr: TransportAddr) {
+        if !self.is_protected() {
             self.ask_peer(ctx, Request::KeepSource(addr));
         }
     }

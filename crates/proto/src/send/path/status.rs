@@ -25,6 +25,9 @@ pub(crate) enum Trust {
     Confirmed,
     /// The peer's address has to be verified.
     ToVerify,
+    /// Likewise, by an answer from this address: it is the source of an encrypted packet, and whoever forwarded the packet would forward a
+    /// HEARTBEAT to the peer.
+    ToVerifyThere,
     /// The peer does not know the local address yet.
     Pending,
 }

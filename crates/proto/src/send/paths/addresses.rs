@@ -88,6 +88,9 @@ impl Sending {
         trust: Trust,
     ) -> Option<(PathId, Progress)> {
         let mut path = self.new_path(local, remote, trust == Trust::Confirmed);
+        if trust == Trust::ToVerifyThere {
+            path.require_answer_from_there();
+        }
         if trust == Trust::Pending {
             path.wait_for_peer();
         } else {

@@ -13,7 +13,7 @@ use crate::send::path::{HEARTBEAT_INFO_LEN, HeartbeatContent, Path, next_heartbe
 use crate::send::progress::{End, Progress};
 use crate::send::ring::PathAck;
 use crate::trace::{TimerKind, TraceEvent, TraceKinds};
-use crate::{PathId, PathState};
+use crate::{PathId, PathState, TransportAddr};
 
 impl Sending {
     /// Counts a retransmission timeout or an unanswered heartbeat (RFC 9260 §8.1, §8.2).
@@ -398,9 +398,14 @@ impl Sending {
         self.count_path_error(ctx, index, counts);
     }
 
-    /// Handles a HEARTBEAT ACK (RFC 9260 §8.3).
+    /// Handles a HEARTBEAT ACK (RFC 9260 §8.3) from this address.
     // [9260:8.1-6, 8.3-11, 8.3-12]
-    pub(crate) fn on_heartbeat_ack(&mut self, ctx: &mut Context<'_>, info: &[u8]) -> Result<Progress, Discard> {
+    pub(crate) fn on_heartbeat_ack(
+        &mut self,
+        ctx: &mut Context<'_>,
+        remote: TransportAddr,
+        info: &[u8],
+    ) -> Result<Progress, Discard> {
         if info.len() > HEARTBEAT_INFO_LEN {
             return self.on_probe_answer(ctx, info);
         }
@@ -410,7 +415,7 @@ impl Sending {
             return Ok(self.take_progress());
         }
         let path = self.paths.get_mut(index).ok_or(Discard::InvalidChunk)?;
-        if path.heartbeat.pending != Some(content.nonce) {
+        if path.heartbeat.pending != Some(content.nonce) || !path.takes_answer_from(&remote) {
             return Err(Discard::Unexpected);
         }
         path.heartbeat.pending = None;
