@@ -137,7 +137,11 @@ fn acknowledgements_in_bunches_do_not_empty_the_path() {
     };
     let rate = link.drain.path.rate();
     let queue = (rate * 0.03) as u64;
-    assert_eq!(link.drain.path.without_queue(window, 0.08), 100 * UNIT - queue, "30 ms of queue");
+    assert_eq!(
+        link.drain.path.without_queue(window, 0.08),
+        100 * UNIT - queue,
+        "30 ms of queue"
+    );
     assert_eq!(link.drain.path.without_queue(window, 0.05), 100 * UNIT);
 }
 
