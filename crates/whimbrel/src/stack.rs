@@ -347,6 +347,12 @@ impl Stack {
             .collect()
     }
 
+    /// How many encrypted associations of peers ended before one of their packets could be opened: the peers have other keys, or forge their
+    /// addresses.
+    pub fn unproven(&self) -> u64 {
+        self.handle.shared.lock().endpoint.stats().unproven
+    }
+
     /// How many associations there are, those included that are over and have not been read to the end.
     pub fn associations(&self) -> usize {
         self.handle.shared.lock().endpoint.associations().count()

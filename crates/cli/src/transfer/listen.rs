@@ -95,10 +95,11 @@ pub(crate) fn bind(
     Ok(listener)
 }
 
-/// Packets that were refused because their sender has another key or none.
+/// Packets and associations that were refused because their sender has another key or none.
 #[derive(Default)]
 struct Unauthenticated {
-    known: u64,
+    packets: u64,
+    associations: u64,
     reported: Option<Instant>,
 }
 
@@ -107,16 +108,26 @@ impl Unauthenticated {
         let discarded = stack.discarded();
         let is_of_key = |reason: Discard| matches!(reason, Discard::Unauthenticated | Discard::Unprotected);
         let refused = discarded.iter().filter(|(reason, _)| is_of_key(*reason));
-        let count: u64 = refused.map(|(_, count)| *count).sum();
-        let is_due = self.reported.is_none_or(|at| at.elapsed() >= REPORTS_INTERVAL);
-        if count > self.known && is_due {
-            let new = count - self.known;
-            console.note(format!(
-                "warning: refused {} of a sender that has another key, or none",
-                output::count(new, "packet")
-            ));
-            (self.known, self.reported) = (count, Some(Instant::now()));
+        let packets: u64 = refused.map(|(_, count)| *count).sum();
+        let associations = stack.unproven();
+        let new = [
+            (packets - self.packets, "packet"),
+            (associations - self.associations, "association"),
+        ];
+        if new.iter().all(|(count, _)| *count == 0) || self.reported.is_some_and(|at| at.elapsed() < REPORTS_INTERVAL) {
+            return;
         }
+        let new = new.iter().filter(|(count, _)| *count > 0);
+        let refused: Vec<String> = new.map(|(count, what)| output::count(*count, what)).collect();
+        console.note(format!(
+            "warning: refused {} of a sender that has another key, or none",
+            refused.join(" and ")
+        ));
+        *self = Unauthenticated {
+            packets,
+            associations,
+            reported: Some(Instant::now()),
+        };
     }
 }
 

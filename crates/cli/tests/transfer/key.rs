@@ -202,6 +202,27 @@ fn ping_and_perf_say_that_the_other_end_needs_a_key() {
     }
 }
 
+// It learns that only when the sender has not shown its key in 10 s.
+#[test]
+fn a_receiver_reports_a_sender_with_another_key() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a");
+    std::fs::write(&file, "x").unwrap();
+    let (one, other) = (key(dir.path(), "one", ONE), key(dir.path(), "other", OTHER));
+    let into = dir.path().join("in");
+    let receiver = Receiver::start("127.0.0.1:0", &into, &["--key", one.to_str().unwrap()]);
+    let mut command = sender(&receiver.to(), &file);
+    let sent = command.arg("--key").arg(&other).args(ONE_MORE).output_in_time();
+    assert_eq!(sent.status.code(), Some(5), "{}", text(&sent.stderr));
+    std::thread::sleep(Duration::from_secs(12));
+    receiver.signal(Signal::SIGINT);
+    let (_, _, err) = receiver.end();
+    assert!(
+        err.contains("warning: refused 1 association of a sender that has another key, or none"),
+        "{err}"
+    );
+}
+
 #[test]
 fn a_receiver_with_another_key_ends_the_sender_after_the_time_given() {
     let dir = tempfile::tempdir().unwrap();

@@ -142,6 +142,11 @@ impl Association {
             .is_some_and(|protection| !protection.is_confirmed())
     }
 
+    /// Returns whether a peer has opened the association and not shown that it has the keys, also after the end.
+    pub(crate) fn lacks_proof(&self) -> bool {
+        self.ends.accepted && self.needs_proof()
+    }
+
     /// Waits for a packet that opens. The HEARTBEAT that goes with the COOKIE ACK asks for one.
     pub(super) fn await_proof(&mut self, now: Time) {
         self.handshake.init_retransmits = 0;

@@ -58,6 +58,8 @@ pub struct EndpointStats {
     pub replies_dropped: u64,
     /// Associations that peers opened.
     pub accepted: u64,
+    /// Encrypted ones of them that ended before a packet of the peer could be opened: it has other keys, or forges its address.
+    pub unproven: u64,
 }
 
 /// A sans-IO SCTP endpoint. The documentation of the crate explains how to drive it.
@@ -724,9 +726,11 @@ impl Endpoint {
             if let Some(farewell) = association.take_farewell() {
                 self.farewells.push(farewell);
             }
+            let lacks_proof = association.lacks_proof();
             self.table.hide(index);
             if let Some(holder) = self.table.retire(index) {
                 self.accepted.remove(holder);
+                self.stats.unproven += u64::from(lacks_proof);
             }
         } else if association.take_renamed() {
             self.table.rename(index);

@@ -96,6 +96,7 @@ fn an_association_of_a_host_without_the_keys_is_never_reported_and_ends_soon() {
     assert_eq!(connected(&net, Host::B), 0);
     assert_eq!(net.close_reason(Host::B), Some(CloseReason::HandshakeTimeout));
     assert_eq!(net.state(Host::B, b), State::Closed);
+    assert_eq!(net.b.stats().unproven, 1);
     // It had no place in the backlog, which has one.
     net.filter = Box::new(|_| Fate::Deliver);
     let a = net.connect(&config(), 1);
@@ -103,6 +104,10 @@ fn an_association_of_a_host_without_the_keys_is_never_reported_and_ends_soon() {
     assert_eq!(connected(&net, Host::B), 1);
     let b = net.only(Host::B);
     still_works(&mut net, a, b);
+    let now = net.now;
+    net.b.abort(now, b, "enough");
+    net.run_for(Span::from_secs(1));
+    assert_eq!(net.b.stats().unproven, 1, "the peer has shown its keys");
 }
 
 // The keys of associations that have ended are kept for the peer's sake: not for strangers, who would take the room.

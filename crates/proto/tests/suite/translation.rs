@@ -134,6 +134,62 @@ fn two_radios_behind_two_nats_are_both_used() {
     assert_eq!((net.contents(Host::A).len(), net.contents(Host::B).len()), (50, 50));
 }
 
+/// The same with encryption, which does not cover the addresses that the NATs change.
+fn encrypted() -> AssociationConfig {
+    AssociationConfig {
+        protection: crate::protection::config().protection,
+        ..config()
+    }
+}
+
+#[test]
+fn two_encrypted_radios_behind_two_nats_are_both_used() {
+    let (mut net, a, b) = established(&[wifi(), lte()], &encrypted());
+    let active = PathState::Active;
+    net.run_for(Span::from_secs(5));
+    assert_eq!(
+        paths(&net.a, a),
+        [(wifi(), server(), active), (lte(), server(), active)]
+    );
+    assert_eq!(
+        paths(&net.b, b),
+        [
+            (server(), public(wifi(), 0), active),
+            (server(), public(lte(), 0), active)
+        ]
+    );
+    send(&mut net, Host::A, a, 50);
+    send(&mut net, Host::B, b, 50);
+    cut(&mut net, wifi());
+    net.run_for(Span::from_secs(100));
+    assert_eq!((net.contents(Host::A).len(), net.contents(Host::B).len()), (50, 50));
+}
+
+// The old address is not removed at the request of the peer: the server sends elsewhere once it has failed.
+#[test]
+fn an_encrypted_transfer_goes_on_after_changes_of_the_public_address() {
+    for (host, seconds) in [(Host::A, 150), (Host::B, 400)] {
+        let (mut net, a, b) = established(&[wifi()], &encrypted());
+        let sender = if host == Host::A { a } else { b };
+        for change in 1..=40 {
+            send(&mut net, host, sender, 5);
+            net.run_for(Span::from_millis(1));
+            net.nats = [(wifi(), public(wifi(), change))].into();
+            net.run_for(Span::from_secs(seconds));
+            assert!(
+                remotes(&net, b).contains(&public(wifi(), change)),
+                "{host:?}, change {change}"
+            );
+            assert_eq!(
+                net.contents(host.other()).len(),
+                5 * usize::from(change),
+                "{host:?}, change {change}"
+            );
+            assert!(remotes(&net, b).len() <= 16);
+        }
+    }
+}
+
 // RFC 5061 §5.3: the peer answers other packets from an address that it does not know with an ABORT.
 #[test]
 fn an_address_that_the_peer_does_not_know_sends_only_asconf() {
