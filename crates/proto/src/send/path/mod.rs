@@ -68,7 +68,7 @@ pub(crate) struct Path {
     state: PathState,
     /// The address is verified, or the local user specified it (RFC 9260 §5.4).
     confirmed: bool,
-    /// Only an answer from the remote address verifies it: [`Trust::ToVerifyThere`](super::path::Trust::ToVerifyThere).
+    /// Only an answer from the remote address verifies it: [`Trust::ToVerifyThere`].
     answers_there: bool,
     /// The peer does not know the local address yet: only the ASCONF that adds it may be sent from there (RFC 5061
     /// §5.3).
