@@ -72,8 +72,8 @@ fn file_arrives_if_both_ends_have_the_key() {
 
 #[test]
 fn with_a_key_nothing_is_readable_on_the_way() {
-    const CONTENT: &str = "nobody on the way may read this sentence, which is in the file";
-    const NAME: &str = "a-name-that-nobody-may-read";
+    const CONTENT: &str = "no host on the path may read this sentence, which is in the file";
+    const NAME: &str = "a-name-that-is-not-readable";
     for (more, is_readable) in [(&[][..], false), (&["--auth-only"], true)] {
         let dir = tempfile::tempdir().unwrap();
         let (file, into) = (dir.path().join(NAME), dir.path().join("in"));
@@ -99,7 +99,7 @@ fn with_a_key_nothing_is_readable_on_the_way() {
     }
 }
 
-/// How two ends were started, what the sender says, and whether the receiver reports a stranger.
+/// How two ends were started, what the sender says, and whether the receiver reports an end without the key.
 type Case<'a> = (&'a [&'a str], &'a [&'a str], &'a str, bool);
 
 fn is_refused_and_explained(cases: &[Case<'_>], dir: &Path) {

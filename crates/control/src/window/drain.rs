@@ -109,7 +109,7 @@ const LEAST: u64 = 4;
 const LEAST_PROBED: u64 = 8;
 /// A probe takes at least this many units away.
 const WORTHWHILE: u64 = 2;
-/// The round trip of a probe that tells first: the one before acknowledges what was sent before the probe.
+/// The first round trip of a probe that shows its effect: the one before acknowledges what was sent before the probe.
 const FIRST: u32 = 2;
 /// Round trips after which a probe ends although the queue still becomes shorter.
 const LONGEST: u32 = 12;

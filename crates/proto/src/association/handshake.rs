@@ -220,7 +220,7 @@ impl Association {
         self.shutdown_if_wanted(ctx);
     }
 
-    /// Tells the user that the association is established, and with which streams.
+    /// Reports to the user that the association is established, and with which streams.
     pub(crate) fn report_connected(&mut self) {
         self.user.events.push_back(Event::Connected {
             accepted: self.ends.accepted,

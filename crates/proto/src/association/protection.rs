@@ -214,8 +214,8 @@ impl Association {
         }
     }
 
-    /// Returns what is needed to tell the peer again that the association has ended, once. A peer that has never shown the keys may be anyone, and
-    /// is told nothing.
+    /// Returns what is needed to answer the peer once more after the end of the association, once. A peer that has never shown the keys may be any
+    /// host, and gets no answer.
     pub(crate) fn take_farewell(&mut self) -> Option<Farewell> {
         let protection = self.agreed.protection_mut()?.take_ended()?;
         let live = self.sending.paths().iter().filter(|path| !path.is_removed());

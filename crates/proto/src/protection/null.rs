@@ -31,7 +31,7 @@ struct NullProtection {
 }
 
 impl NullProtection {
-    /// Not a code: it only tells records apart.
+    /// It authenticates nothing. It differs for each record.
     fn tag(&self, sequence: u64) -> [u8; TAG] {
         let mut tag = [0; TAG];
         tag[..8].copy_from_slice(&sequence.to_be_bytes());

@@ -30,7 +30,7 @@ const WRAP: u64 = 1 << 16;
 /// Attempts above the highest number: losses of up to 2^18 packets in a row.
 const AHEAD: u64 = 4;
 
-/// So many packets in a row take longer to be lost.
+/// The loss of [`WRAP`] / 2 packets in a row takes longer.
 const STANDSTILL: Span = Span::from_millis(10);
 
 /// Most further attempts at once, and per second.

@@ -71,7 +71,7 @@ impl ReplayWindow {
         }
     }
 
-    /// Marks a record as received. It has been authenticated: nobody else can move the window.
+    /// Marks a record as received. It has been authenticated: only the peer can move the window.
     pub(super) fn insert(&mut self, now: Time, sequence: u64) {
         let word = sequence / BITS;
         if self.words.is_empty() {

@@ -77,7 +77,7 @@ fn an_association_of_a_host_without_the_keys_is_never_reported_and_ends_soon() {
     };
     net.b = Endpoint::new(endpoint, Box::new(Rng::stream(1, "b"))).expect("a valid configuration");
     assert_eq!(open_without_keys(&mut net, Host::B, 5, 77), Ok(()));
-    // Where it sends from nobody else does: all answers are lost.
+    // No other host has its address: all answers are lost.
     net.filter = Box::new(|packet| {
         if packet.from == Host::B {
             Fate::Drop

@@ -26,7 +26,7 @@ fn addresses_change_without_rfc_4895() {
         .map(|path| path.remote)
         .collect();
     assert!(remotes.contains(&lte), "{remotes:?}");
-    assert_eq!(net.count(Host::A, ChunkType::ASCONF), 0, "nobody sees it");
+    assert_eq!(net.count(Host::A, ChunkType::ASCONF), 0, "it is encrypted");
     let now = net.now;
     assert_eq!(net.a.remove_local_address(now, a, addrs(Host::A, 1)[0]), Ok(()));
     net.run_for(Span::from_secs(5));

@@ -90,9 +90,8 @@ impl Link {
     }
 }
 
-#[test]
-fn its_own_queue_stays_short_and_the_path_full() {
-    let mut link = Link::new(DrainParameters::default());
+/// Asserts that the queue stays short and the path full after 20 s.
+fn assert_settles(link: &mut Link) {
     link.seconds(20.0);
     let (mut longest, mut least) = (0.0_f64, f64::MAX);
     for _ in 0..1000 {
@@ -103,6 +102,11 @@ fn its_own_queue_stays_short_and_the_path_full() {
     assert!(longest < 0.07, "{longest}");
     assert!(least > 47.0, "{least}");
     assert!(link.drain.own > 10, "{:?}", link.drain);
+}
+
+#[test]
+fn its_own_queue_stays_short_and_the_path_full() {
+    assert_settles(&mut Link::new(DrainParameters::default()));
     let mut cubic = Link::new(DrainParameters {
         patience: 1000,
         ..DrainParameters::default()
@@ -115,34 +119,26 @@ fn its_own_queue_stays_short_and_the_path_full() {
 fn a_path_whose_acknowledgements_return_faster_on_another_one_stays_full() {
     let mut link = Link::new(DrainParameters::default());
     link.ahead = 0.02;
-    link.seconds(20.0);
-    let (mut longest, mut least) = (0.0_f64, f64::MAX);
-    for _ in 0..1000 {
-        link.round();
-        longest = longest.max(link.rtt());
-        least = least.min(link.units());
-    }
-    assert!(longest < 0.07, "{longest}");
-    assert!(least > 47.0, "{least}");
-    assert!(link.drain.own > 10, "{:?}", link.drain);
+    assert_settles(&mut link);
 }
 
+// Acknowledgements in bunches, as over several paths: more is in flight than the rate explains.
 #[test]
-fn acknowledgements_in_bunches_do_not_empty_the_path() {
-    let mut link = Link::new(DrainParameters::default());
-    link.seconds(20.0);
-    let window = WindowView {
-        cwnd: 100 * UNIT,
-        ..link.window
-    };
-    let rate = link.drain.path.rate();
-    let queue = (rate * 0.03) as u64;
-    assert_eq!(
-        link.drain.path.without_queue(window, 0.08),
-        100 * UNIT - queue,
-        "30 ms of queue"
-    );
-    assert_eq!(link.drain.path.without_queue(window, 0.05), 100 * UNIT);
+fn a_probe_takes_away_no_more_than_the_queue_that_stands() {
+    for (cwnd, low, expected) in [(100, 0.08, 70), (70, 0.07, 50), (150, 0.06, 140)] {
+        let mut link = Link::new(DrainParameters::default());
+        link.seconds(20.0);
+        let rate = link.drain.path.rate() / UNIT as f64;
+        assert!((990.0..1010.0).contains(&rate), "{rate}");
+        link.drain.mode = Mode::Own;
+        link.drain.standing = DrainParameters::default().patience;
+        link.drain.is_alone = true;
+        let window = view(cwnd * UNIT, cwnd * UNIT - 1);
+        let ack = AckSample::of(link.now, UNIT, window.cwnd);
+        let update = link.drain.probe(window, &ack, low).expect("a queue stands");
+        let units = update.cwnd as f64 / UNIT as f64;
+        assert!((units - f64::from(expected)).abs() < 1.0, "{units} of {cwnd}");
+    }
 }
 
 #[test]
