@@ -429,7 +429,9 @@ impl Association {
         if meta.remote.ip() == known.ip() && meta.remote.port() != known.port() {
             // The peer verifies a path whose UDP port is not known yet.
             self.reply_to_source(ctx, meta, ReplyChunk::HeartbeatAck(info.into()));
-        } else {
+        }
+        // With encryption, the port may be that of a faster copy, and the original counts as a replay: the peer gets an answer too.
+        if meta.remote.ip() != known.ip() || meta.remote.port() == known.port() || self.is_protected() {
             self.answer(from, Outgoing::HeartbeatAck(info.into()));
         }
         Ok(())

@@ -85,14 +85,15 @@ impl Association {
     /// Returns the path of a packet, if its source is known to be the peer's.
     pub(crate) fn known_path(&self, meta: &PacketMeta) -> Option<PathId> {
         let path = self.sending.path_of_packet(meta);
-        path.filter(|path| self.sending.paths()[*path].is_vouched_for())
+        path.filter(|path| self.sending.paths()[*path].is_named_or_verified())
     }
 
-    /// Returns the path of an opened packet that verifies its source.
+    /// Returns the path of an opened packet that verifies its source: it answers the HEARTBEAT of this path.
     pub(crate) fn path_to_verify(&self, meta: &PacketMeta, packet: &PacketView<'_>) -> Option<PathId> {
-        let is_answer = |chunk| matches!(chunk, Ok(Chunk::HeartbeatAck(_)));
-        let path = self.sending.path_of_packet(meta);
-        path.filter(|_| packet.chunks().any(is_answer))
+        let path = self.sending.path_of_packet(meta)?;
+        let is_answer =
+            |chunk| matches!(chunk, Ok(Chunk::HeartbeatAck(info)) if self.sending.awaits_answer(path, info.0));
+        packet.chunks().any(is_answer).then_some(path)
     }
 
     /// Opens a packet of the peer that arrived on this path, if it is known. `plain` has its chunks then. Nothing else has changed: the packet counts
@@ -108,7 +109,7 @@ impl Association {
         plain: &mut Vec<u8>,
     ) -> Result<Opened, Discard> {
         if from.is_none() && self.agreed.asconf.is_none() {
-            // Whatever it contains.
+            // Without ASCONF, no packet of an unknown source is processed.
             return Err(Discard::OutOfTheBlue);
         }
         let protection = self.agreed.protection_mut().ok_or(Discard::Unexpected)?;
@@ -218,7 +219,8 @@ impl Association {
     /// host, and gets no answer.
     pub(crate) fn take_farewell(&mut self) -> Option<Farewell> {
         let protection = self.agreed.protection_mut()?.take_ended()?;
-        let live = self.sending.paths().iter().filter(|path| !path.is_removed());
+        let is_peer = |path: &&Path| !path.is_removed() && path.is_named_or_verified();
+        let live = self.sending.paths().iter().filter(is_peer);
         protection.is_confirmed().then(|| Farewell {
             remotes: live.map(Path::remote).collect(),
             local_tag: self.ends.local_tag,

@@ -160,7 +160,16 @@ impl Endpoint {
             Some(from) => from,
             // The draft, "SCTP Considerations": the lookup address of an ASCONF is not used. The tag has found the association.
             None if association.has_news_in_asconf(&inner) => association.sending_path(),
-            None => association.path_to_verify(&meta, &inner).ok_or(Discard::OutOfTheBlue)?,
+            None => match association.path_to_verify(&meta, &inner) {
+                Some(from) => from,
+                None => {
+                    if self.unassociated.admit(now, meta.remote.ip()) {
+                        association.answer_repeated_asconf(context!(self, now), meta, &inner);
+                        self.mark_ready(index);
+                    }
+                    return Err(Discard::OutOfTheBlue);
+                }
+            },
         };
         if association.accept_packet(now, known, opened) {
             association.report_connected();

@@ -139,7 +139,7 @@ impl Epoch {
                 };
             }
         }
-        let mut seen = likely.iter().any(|sequence| !self.window.is_new(*sequence));
+        let mut seen = false;
         // Packets of unknown sources must not use up the attempts of paths.
         let is_known = arrival.from.is_some();
         let ahead = if arrival.now.since(self.advanced) >= STANDSTILL {
@@ -148,11 +148,11 @@ impl Epoch {
             0
         };
         for sequence in others(self.window.next(), self.window.oldest(), number, ahead) {
-            if !self.window.is_new(sequence) {
-                seen = true;
+            if likely.contains(&sequence) {
                 continue;
             }
-            if likely.contains(&sequence) {
+            if !self.window.is_new(sequence) {
+                seen = true;
                 continue;
             }
             if !is_known || !self.attempts.take(arrival.now) {
@@ -305,7 +305,11 @@ impl OpenKeys {
 
     /// Releases the memory of earlier transfers.
     pub(super) fn release(&mut self) {
-        self.current.window.shrink();
+        self.next = None;
+        let previous = self.previous.as_mut().map(|(epoch, _)| epoch);
+        for epoch in core::iter::once(&mut self.current).chain(previous) {
+            epoch.window.shrink();
+        }
     }
 }
 

@@ -302,6 +302,27 @@ fn replays_cost_no_further_attempts() {
     assert_eq!(server.stats().failed, 0);
 }
 
+#[test]
+fn a_forged_record_is_no_replay() {
+    let (mut client, mut server) = pair(InsecureNullKeys);
+    let mut last = 0;
+    for number in 0..100 {
+        let packet = seal(&mut client).expect("keys");
+        assert_eq!(open(&mut server, at(number), 0, &packet), Ok(()));
+        let Some(Ok(Chunk::Dtls(dtls))) = packet.view().chunks().next() else {
+            panic!("a DTLS chunk")
+        };
+        last = dtls.number;
+    }
+    // The number of the latest packet, and the next one.
+    for number in [last, last.wrapping_add(1)] {
+        forge(&mut server, at(100), Some(0), number);
+        forge(&mut server, at(100), None, number);
+    }
+    assert_eq!(server.stats().replayed, 0);
+    assert!(server.stats().failed >= 4);
+}
+
 // More than 2^15 packets are not lost in an instant.
 #[test]
 fn numbers_far_ahead_are_tried_after_a_standstill_only() {

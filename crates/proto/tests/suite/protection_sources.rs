@@ -92,34 +92,125 @@ fn a_copy_from_elsewhere_is_no_proof_of_the_keys() {
     assert!(net.events_of(Host::B).iter().any(is_connected));
 }
 
-// An association that has ended answers to the peer, not to whoever forwards its packets.
+/// Lets the attacker forward A's request to add its source: its address has to be verified then.
+fn add_attacker(net: &mut Net, a: AssocId, b: AssocId) {
+    hold(net, Host::A);
+    let (now, lte) = (net.now, addr("10.0.1.1:0"));
+    assert_eq!(net.a.add_local_address(now, a, lte), Ok(()));
+    net.drain(Host::A);
+    let asconf = net.last(Host::A, ChunkType::DTLS);
+    assert_eq!(forward(net, &asconf), Ok(()));
+    assert!(remotes(net, b).contains(&attacker()));
+}
+
+// An association that has ended answers to the peer, not to the source of a copy.
 #[test]
 fn a_copy_from_elsewhere_does_not_take_the_last_answer() {
-    let (mut net, a, _) = established(1);
-    let now = net.now;
-    let mut count = 0;
-    // A's SHUTDOWN COMPLETE is lost, and the network keeps what B sends then.
-    net.filter = Box::new(move |packet| {
-        count += u32::from(packet.from == Host::A);
-        let is_late = packet.from == Host::B && count >= 2;
-        match packet.from == Host::A && count == 2 || is_late {
-            true => Fate::Drop,
-            false => Fate::Deliver,
+    for is_to_verify in [false, true] {
+        let (mut net, a, b) = translated(Some(true));
+        let ends = match is_to_verify {
+            false => (Host::A, Host::B),
+            true => (Host::B, Host::A),
+        };
+        if is_to_verify {
+            add_attacker(&mut net, a, b);
+            net.filter = Box::new(|packet| match packet.remote == attacker() {
+                true => Fate::Drop,
+                false => Fate::Deliver,
+            });
+            net.run_for(Span::from_secs(5));
         }
-    });
-    net.a.shutdown(now, a);
-    net.run_for(Span::from_secs(5));
-    assert_eq!(net.state(Host::A, a), State::Closed);
-    let sent = net.last(Host::B, ChunkType::DTLS);
-    let before = net.count(Host::A, ChunkType::DTLS);
-    for _ in 0..3 {
-        assert_eq!(forward(&mut net, &sent), Err(Discard::OutOfTheBlue));
+        // The SHUTDOWN COMPLETE of the end that closes is lost, and the network keeps what the other one sends then.
+        let (closing, other) = ends;
+        let mut count = 0;
+        net.filter = Box::new(move |packet| {
+            count += u32::from(packet.from == closing && packet.remote != attacker());
+            let is_late = packet.from == other && count >= 2;
+            match packet.from == closing && count == 2 || is_late || packet.remote == attacker() {
+                true => Fate::Drop,
+                false => Fate::Deliver,
+            }
+        });
+        let now = net.now;
+        match is_to_verify {
+            false => net.a.shutdown(now, a),
+            true => net.b.shutdown(now, b),
+        };
+        net.run_for(Span::from_secs(5));
+        assert_eq!(net.state(closing, if is_to_verify { b } else { a }), State::Closed);
+        let sent = net.last(other, ChunkType::DTLS);
+        let before = net.count(closing, ChunkType::DTLS);
+        for _ in 0..3 {
+            assert_eq!(forward(&mut net, &sent), Err(Discard::OutOfTheBlue));
+        }
+        assert_eq!(net.count(closing, ChunkType::DTLS), before, "nothing is answered");
+        let _ = net.deliver_from(closing, sent.meta(), &sent.bytes);
+        assert_eq!(net.count(closing, ChunkType::DTLS), before + 1, "SHUTDOWN COMPLETE");
+        let answer = net.last(closing, ChunkType::DTLS);
+        assert_eq!(answer.remote, sent.local);
     }
-    assert_eq!(net.count(Host::A, ChunkType::DTLS), before, "nothing is answered");
-    let _ = net.deliver_from(Host::A, sent.meta(), &sent.bytes);
-    assert_eq!(net.count(Host::A, ChunkType::DTLS), before + 1, "SHUTDOWN COMPLETE");
-    let answer = net.last(Host::A, ChunkType::DTLS);
-    assert_eq!(answer.remote, sent.local);
+}
+
+// RFC 6951 §5.4: an answer goes to the port of its request. The copy has used up the sequence number.
+#[test]
+fn a_copy_from_another_port_does_not_take_the_answer() {
+    for is_heartbeat in [true, false] {
+        let (mut net, a, b) = established(1);
+        let peer = addrs(Host::A, 1)[0];
+        net.filter = Box::new(|_| Fate::Drop);
+        if is_heartbeat {
+            net.run_for(Span::from_secs(40));
+        } else {
+            let (now, lte) = (net.now, addr("10.0.1.1:0"));
+            assert_eq!(net.a.add_local_address(now, a, lte), Ok(()));
+            net.drain(Host::A);
+        }
+        let sent = net.last(Host::A, ChunkType::DTLS);
+        let mut spoofed = peer;
+        spoofed.set_port(7777);
+        let before = sealed(&net, Host::B).len();
+        assert_eq!(
+            net.deliver_from(Host::B, meta(sent.remote, spoofed), &sent.bytes),
+            Ok(())
+        );
+        let answers = sealed(&net, Host::B).split_off(before);
+        assert!(answers.iter().any(|answer| answer.remote == peer), "{is_heartbeat}");
+        net.filter = Box::new(|_| Fate::Deliver);
+        net.run_for(Span::from_secs(200));
+        assert!(remotes(&net, b).iter().all(|remote| remote.port() != 7777));
+        still_works(&mut net, a, b);
+    }
+}
+
+// Only the HEARTBEAT ACK of its own HEARTBEAT verifies an address. A copy of another one counts as little as any other packet.
+#[test]
+fn a_copied_answer_of_another_path_verifies_nothing() {
+    let (mut net, a, b) = translated(Some(true));
+    add_attacker(&mut net, a, b);
+    net.filter = Box::new(|packet| match packet.remote == attacker() {
+        true => Fate::Drop,
+        false => Fate::Deliver,
+    });
+    // A's request is answered.
+    net.run_for(Span::from_secs(15));
+    net.filter = Box::new(|packet| match packet.from == Host::A || packet.remote == attacker() {
+        true => Fate::Drop,
+        false => Fate::Deliver,
+    });
+    let mut count = sealed(&net, Host::A).len();
+    // B's HEARTBEATs arrive, and A's answers are held.
+    for _ in 0..60 {
+        net.run_for(Span::from_secs(1));
+        for sent in sealed(&net, Host::A).split_off(count) {
+            assert_eq!(forward(&mut net, &sent), Err(Discard::OutOfTheBlue));
+            let result = net.deliver_from(Host::B, sent.meta(), &sent.bytes);
+            assert_ne!(result, Err(Discard::Replayed));
+        }
+        count = sealed(&net, Host::A).len();
+    }
+    let mut paths = net.b.association(b).expect("B").paths();
+    let path = paths.find(|path| path.remote == attacker()).expect("a path");
+    assert_ne!(path.state, PathState::Active);
 }
 
 // RFC 5061 §5.2: the ASCONF-ACK goes to the source of the ASCONF.
@@ -142,7 +233,9 @@ fn a_repeated_asconf_is_answered_to_the_peer_only() {
     net.run_for(Span::from_secs(10));
     let again = sealed(&net, Host::A).split_off(before);
     for sent in &again {
+        // It does not count, and is answered: the peer may be there.
         assert_eq!(forward(&mut net, sent), Err(Discard::OutOfTheBlue));
+        assert_eq!(net.last(Host::B, ChunkType::DTLS).remote, attacker());
     }
     net.filter = Box::new(|_| Fate::Deliver);
     for sent in &again {
@@ -172,23 +265,21 @@ fn translated(listener: Option<bool>) -> (Net, AssocId, AssocId) {
 #[test]
 fn the_source_of_a_packet_is_not_added_if_that_is_forbidden() {
     for forwarded in [true, false] {
-        {
-            let (mut net, a, b) = translated(Some(false));
-            let before = remotes(&net, b);
-            hold(&mut net, Host::A);
-            let (now, lte) = (net.now, addr("10.0.1.1:0"));
-            assert_eq!(net.a.add_local_address(now, a, lte), Ok(()));
-            net.drain(Host::A);
-            let asconf = net.last(Host::A, ChunkType::DTLS);
-            if forwarded {
-                assert_eq!(forward(&mut net, &asconf), Ok(()));
-            }
-            net.filter = Box::new(|_| Fate::Deliver);
-            net.run_for(Span::from_secs(10));
-            assert_eq!(remotes(&net, b), before, "{forwarded}");
-            assert_eq!(refused(&net), [cause_code::NO_AUTHORIZATION]);
-            still_works(&mut net, a, b);
+        let (mut net, a, b) = translated(Some(false));
+        let before = remotes(&net, b);
+        hold(&mut net, Host::A);
+        let (now, lte) = (net.now, addr("10.0.1.1:0"));
+        assert_eq!(net.a.add_local_address(now, a, lte), Ok(()));
+        net.drain(Host::A);
+        let asconf = net.last(Host::A, ChunkType::DTLS);
+        if forwarded {
+            assert_eq!(forward(&mut net, &asconf), Ok(()));
         }
+        net.filter = Box::new(|_| Fate::Deliver);
+        net.run_for(Span::from_secs(10));
+        assert_eq!(remotes(&net, b), before, "{forwarded}");
+        assert_eq!(refused(&net), [cause_code::NO_AUTHORIZATION]);
+        still_works(&mut net, a, b);
     }
 }
 

@@ -165,6 +165,51 @@ fn two_encrypted_radios_behind_two_nats_are_both_used() {
     assert_eq!((net.contents(Host::A).len(), net.contents(Host::B).len()), (50, 50));
 }
 
+// The address from which it is repeated is not known yet.
+#[test]
+fn a_lost_answer_to_an_encrypted_radio_behind_a_nat_is_sent_again() {
+    let mut net = robot(&[wifi(), lte()], &encrypted());
+    let mut lost = 0;
+    net.filter = Box::new(move |packet| {
+        if packet.from == Host::B && packet.remote == public(lte(), 0) && lost < 2 {
+            lost += 1;
+            return Fate::Drop;
+        }
+        Fate::Deliver
+    });
+    let a = connect(&mut net, &encrypted());
+    net.run_for(Span::from_secs(8));
+    let b = net.only(Host::B);
+    let active = PathState::Active;
+    assert_eq!(
+        paths(&net.b, b),
+        [
+            (server(), public(wifi(), 0), active),
+            (server(), public(lte(), 0), active)
+        ]
+    );
+    assert!(paths(&net.a, a).iter().all(|(.., state)| *state == active));
+}
+
+#[test]
+fn an_encrypted_association_outlives_two_changes_of_the_public_address_in_a_row() {
+    let (mut net, a, b) = established(&[wifi()], &encrypted());
+    // What is answered there does not arrive.
+    net.filter = Box::new(|packet| match packet.remote == public(wifi(), 1) {
+        true => Fate::Drop,
+        false => Fate::Deliver,
+    });
+    net.nats = [(wifi(), public(wifi(), 1))].into();
+    send(&mut net, Host::A, a, 5);
+    net.run_until(Span::from_secs(100), "the server learns the address", |net| {
+        remotes(net, b).contains(&public(wifi(), 1))
+    });
+    net.nats = [(wifi(), public(wifi(), 2))].into();
+    send(&mut net, Host::B, b, 5);
+    net.run_for(Span::from_secs(400));
+    assert_eq!((net.contents(Host::A).len(), net.contents(Host::B).len()), (5, 5));
+}
+
 // The old address is not removed at the request of the peer: the server sends elsewhere once it has failed.
 #[test]
 fn an_encrypted_transfer_goes_on_after_changes_of_the_public_address() {

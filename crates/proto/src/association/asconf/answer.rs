@@ -39,6 +39,14 @@ fn refuse(correlation: u32, causes: &[u8], answers: &mut Vec<u8>) {
     .emit(answers);
 }
 
+/// Returns the serial number of the ASCONF with which a packet begins.
+fn first_serial(packet: &PacketView<'_>) -> Option<u32> {
+    match packet.chunks().next() {
+        Some(Ok(Chunk::Asconf(asconf))) => Some(asconf.serial),
+        _ => None,
+    }
+}
+
 impl Association {
     /// Returns whether the packet contains an ASCONF for this association. Its source is not the remote address of a
     /// path: the address parameter identifies the association (RFC 5061 §4.1.1). The requests take effect only if they
@@ -61,14 +69,23 @@ impl Association {
         }
     }
 
-    /// Returns whether an opened packet begins with an ASCONF that has not been answered yet. It may come from anywhere. If it is repeated, it has to
-    /// come from an address of the peer: a copy that is faster would take each repetition, and the peer would get no answer.
+    /// Returns whether an opened packet begins with an ASCONF that has not been answered yet. It may come from anywhere.
     pub(crate) fn has_news_in_asconf(&self, packet: &PacketView<'_>) -> bool {
-        let Some(state) = self.agreed.asconf.as_ref().filter(|_| self.may_change_addresses()) else {
-            return false;
+        let state = self.agreed.asconf.as_ref().filter(|_| self.may_change_addresses());
+        let next = state.map(|state| state.peer_serial.wrapping_add(1));
+        next.is_some() && first_serial(packet) == next
+    }
+
+    /// Sends the answer of the latest ASCONF again, if an opened packet from an address that is not known to be the peer's repeats it: the answer was
+    /// lost, or went to the source of a faster copy. The packet does not count, so that each copy of it gets an answer.
+    pub(crate) fn answer_repeated_asconf(&mut self, ctx: &mut Context<'_>, meta: PacketMeta, packet: &PacketView<'_>) {
+        let Some(state) = self.agreed.asconf.as_ref() else {
+            return;
         };
-        let next = state.peer_serial.wrapping_add(1);
-        matches!(packet.chunks().next(), Some(Ok(Chunk::Asconf(asconf))) if asconf.serial == next)
+        let serial = state.peer_serial;
+        if let Some(answer) = state.answer.clone().filter(|_| first_serial(packet) == Some(serial)) {
+            self.answer_asconf(ctx, meta, serial, answer);
+        }
     }
 
     /// Handles an ASCONF (RFC 5061 §5.2). The caller has verified that it is authenticated.
@@ -150,7 +167,14 @@ impl Association {
     fn answer_asconf(&mut self, ctx: &mut Context<'_>, meta: PacketMeta, serial: u32, answer: Box<[u8]>) {
         if let Some(to) = self.sending.path_for(&meta) {
             self.answer(to, Outgoing::AsconfAck { serial, answer });
-        } else if let Some(guard) = self.guard(true) {
+            return;
+        }
+        // With encryption, another port may be that of a faster copy, and the original counts as a replay: the peer gets an answer too.
+        if let Some(to) = self.sending.path_of_host(&meta).filter(|_| self.is_protected()) {
+            let answer = answer.clone();
+            self.answer(to, Outgoing::AsconfAck { serial, answer });
+        }
+        if let Some(guard) = self.guard(true) {
             ctx.replies.push(Reply {
                 local: meta.local,
                 remote: meta.remote,

@@ -59,7 +59,7 @@ impl Path {
     pub(crate) fn trust(&self) -> Trust {
         if self.confirmed {
             Trust::Confirmed
-        } else if self.answers_there {
+        } else if self.must_answer_from_there {
             Trust::ToVerifyThere
         } else {
             Trust::ToVerify
@@ -72,17 +72,17 @@ impl Path {
 
     /// Only an answer from the remote address verifies the path.
     pub(crate) fn require_answer_from_there(&mut self) {
-        self.answers_there = true;
+        self.must_answer_from_there = true;
     }
 
     /// Returns whether an answer from this address verifies the path, if it is not verified yet.
     pub(crate) fn takes_answer_from(&self, remote: &TransportAddr) -> bool {
-        self.is_vouched_for() || self.remote.ip() == remote.ip()
+        self.is_named_or_verified() || self.remote.ip() == remote.ip()
     }
 
     /// Returns whether the remote address is known to be the peer's, or the peer has named it.
-    pub(crate) fn is_vouched_for(&self) -> bool {
-        self.confirmed || !self.answers_there
+    pub(crate) fn is_named_or_verified(&self) -> bool {
+        self.confirmed || !self.must_answer_from_there
     }
 
     /// The peer has to be asked before the path is used: it does not know the local address.

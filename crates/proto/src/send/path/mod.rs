@@ -69,7 +69,7 @@ pub(crate) struct Path {
     /// The address is verified, or the local user specified it (RFC 9260 §5.4).
     confirmed: bool,
     /// Only an answer from the remote address verifies it: [`Trust::ToVerifyThere`].
-    answers_there: bool,
+    must_answer_from_there: bool,
     /// The peer does not know the local address yet: only the ASCONF that adds it may be sent from there (RFC 5061
     /// §5.3).
     pending: bool,
@@ -161,7 +161,7 @@ impl Path {
                 PathState::Unconfirmed
             },
             confirmed,
-            answers_there: false,
+            must_answer_from_there: false,
             pending: false,
             removed: false,
             last_hop: UNKNOWN,

@@ -88,7 +88,9 @@ impl Sending {
         trust: Trust,
     ) -> Option<(PathId, Progress)> {
         let mut path = self.new_path(local, remote, trust == Trust::Confirmed);
-        if trust == Trust::ToVerifyThere {
+        // Also over another local address.
+        let is_of_source = |other: &Path| other.remote().ip() == remote.ip() && !other.is_named_or_verified();
+        if trust == Trust::ToVerifyThere || self.paths.iter().any(is_of_source) {
             path.require_answer_from_there();
         }
         if trust == Trust::Pending {

@@ -398,6 +398,12 @@ impl Sending {
         self.count_path_error(ctx, index, counts);
     }
 
+    /// Returns whether this Heartbeat Info answers the HEARTBEAT that is under way on the path.
+    pub(crate) fn awaits_answer(&self, path: PathId, info: &[u8]) -> bool {
+        let content = HeartbeatContent::from_bytes(info).filter(|content| content.path == path);
+        content.is_some_and(|content| self.paths[path].heartbeat.pending == Some(content.nonce))
+    }
+
     /// Handles a HEARTBEAT ACK (RFC 9260 §8.3) from this address.
     // [9260:8.1-6, 8.3-11, 8.3-12]
     pub(crate) fn on_heartbeat_ack(
