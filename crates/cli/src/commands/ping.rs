@@ -20,6 +20,8 @@ use crate::transfer::run::block_on;
 
 /// Bytes of a ping beside its Heartbeat Info and the headers below: SCTP header, chunk and parameter header.
 const OVERHEAD: usize = 12 + 8;
+/// Least bytes of the Heartbeat Info of a ping, which tells it from other heartbeats.
+const LEAST_INFO: usize = 18;
 /// Bytes of a UDP header; there is none over raw IP.
 const UDP_HEADER: usize = 8;
 /// Bytes of an IPv4 and of an IPv6 header.
@@ -65,7 +67,7 @@ pub(crate) struct Args {
     /// Time to wait for answers after the last ping
     #[arg(long, short = 'W', value_name = "TIME", default_value = "2 s", value_parser = parse_wait)]
     wait: Duration,
-    /// Size of the IP packet in bytes, at most the path MTU. The minimum is 66; add 20 over IPv6, 28 with --key, and 40 with --auth-only
+    /// Size of the IP packet in bytes, rounded up to a multiple of 4, at most the path MTU. The minimum is 66; add 20 over IPv6, 28 with --key, or 40 with --key --auth-only
     #[arg(long, short = 's', value_name = "BYTES", default_value_t = 100, value_parser = clap::value_parser!(u16).range(66..))]
     size: u16,
     /// Print only the summary
@@ -262,8 +264,17 @@ fn overhead(args: &Args, remote: SocketAddr) -> usize {
     ip + udp + key + OVERHEAD
 }
 
-/// Checks that no ping is forgotten before --wait is over.
-fn check(args: &Args, paths: usize) -> Result<(), Failure> {
+/// Checks that pings of this size can be sent, and that none is forgotten before --wait is over.
+fn check(args: &Args, association: &Association) -> Result<(), Failure> {
+    let overheads = association.paths().into_iter().map(|path| overhead(args, path.remote));
+    let least = overheads.max().unwrap_or_default() + LEAST_INFO;
+    if usize::from(args.size) < least {
+        return Err(Failure::wrong_use(format!(
+            "--size {}: the least size of a ping on these paths is {least}",
+            args.size
+        )));
+    }
+    let paths = association.paths().len();
     let within_wait = args.wait.as_nanos() / args.interval.as_nanos() + 1;
     let each = args.count.map_or(within_wait, |count| within_wait.min(count.into()));
     if each * paths as u128 <= MAX_PINGS as u128 {
@@ -310,7 +321,7 @@ async fn ping(args: &Args, console: &Console, report: &mut Option<Value>) -> Res
         .toward
         .connect(&stack, &args.to, &args.options, Attempt::First, &interrupt, console);
     let association = connecting.await?;
-    if let Err(failure) = check(args, association.paths().len()) {
+    if let Err(failure) = check(args, &association) {
         end(
             &stack,
             &association,

@@ -28,18 +28,24 @@ pub(crate) enum Attempt {
 /// What is known of the key of this end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Key {
-    does: KeyUse,
+    purpose: KeyUse,
     /// Whether the other end has accepted it before. Otherwise it may have another one.
     is_accepted: bool,
 }
 
 impl Key {
     fn is_doubtful(self) -> bool {
-        self.does != KeyUse::None && !self.is_accepted
+        self.purpose != KeyUse::None && !self.is_accepted
+    }
+
+    /// Why there may be no answer. Without encryption, an end may learn that the other one uses no key only from its silence.
+    fn silence(self) -> &'static str {
+        match self.purpose {
+            KeyUse::Authenticates => "an end with another key, or none, does not answer",
+            KeyUse::Encrypts | KeyUse::None => "an end with another key does not answer",
+        }
     }
 }
-
-const OTHER_KEY: &str = "an end that has another key, or none, does not answer";
 
 /// Options of the end that connects.
 #[derive(clap::Args, Debug)]
@@ -95,7 +101,7 @@ impl Toward {
         console: &Console,
     ) -> Result<Association, Failure> {
         let key = Key {
-            does: options.key_use(),
+            purpose: options.key_use(),
             is_accepted: attempt == Attempt::Again,
         };
         let to = options.addrs(to)?;
@@ -116,7 +122,8 @@ impl Toward {
         tokio::time::sleep(Duration::from_nanos(patience.as_nanos())).await;
         let cause = if is_doubtful {
             format!(
-                "the other end does not accept the key: {OTHER_KEY} (no association after {patience}; --connect-timeout)"
+                "the other end does not accept the key: {} (no association after {patience}; --connect-timeout)",
+                key.silence()
             )
         } else {
             format!("the other end does not answer (no association after {patience}; --connect-timeout)")
@@ -148,7 +155,7 @@ pub(crate) async fn end(
 async fn note_silence(key: Key, console: &Console) -> std::convert::Infallible {
     if key.is_doubtful() {
         tokio::time::sleep(SILENCE).await;
-        console.note(format!("no answer yet: {OTHER_KEY}"));
+        console.note(format!("no answer yet: {}", key.silence()));
     }
     std::future::pending().await
 }
@@ -158,20 +165,24 @@ fn explain_key(error: ConnectError, key: Key) -> Failure {
     let text = error.to_string();
     // RFC 4895 §6.1: what the INIT lacks is the parameters of authentication.
     let wants_authentication = text.contains("missing mandatory parameter") || text.contains("requires a shared key");
-    let remedy = match key.does {
-        _ if key.is_doubtful() && matches!(error, ConnectError::TimedOut(_)) => OTHER_KEY,
+    let remedy = match key.purpose {
+        _ if key.is_doubtful() && matches!(error, ConnectError::TimedOut(_)) => key.silence(),
         KeyUse::Authenticates if text.contains("required authentication") => {
-            "the other end uses no key: start it with --key FILE --auth-only"
+            "the other end uses no key: add --key FILE --auth-only there"
         }
         KeyUse::Authenticates if text.contains("requires encryption") => {
-            "the other end encrypts: leave out --auth-only, there is --key FILE alone"
+            "the other end encrypts: remove --auth-only here"
         }
         KeyUse::Encrypts if text.contains("required encryption") => {
-            "the other end does not encrypt: start it with --key FILE, without --auth-only"
+            "the other end does not encrypt: add --key FILE there, or remove --auth-only there"
         }
-        KeyUse::Encrypts if wants_authentication => "the other end has --auth-only: add it here, or leave it out there",
-        KeyUse::None if text.contains("requires encryption") => "the other end needs --key FILE",
-        KeyUse::None if wants_authentication => "the other end needs --key FILE --auth-only",
+        KeyUse::Encrypts if wants_authentication => "the other end has --auth-only: add it here, or remove it there",
+        KeyUse::None if text.contains("requires encryption") => {
+            "the other end requires encryption: add --key FILE here"
+        }
+        KeyUse::None if wants_authentication => {
+            "the other end requires authentication: add --key FILE --auth-only here"
+        }
         _ => return error.into(),
     };
     let failure = Failure::from(error);

@@ -9,7 +9,7 @@ use crate::output::count;
 
 /// Allowed length of a key in bytes: shorter ones can be guessed, longer ones are not supported (a limit of this stack, not of RFC
 /// 4895).
-const SHORTEST: usize = 16;
+const SHORTEST: usize = whimbrel_secure::MIN_SECRET;
 const LONGEST: usize = 128;
 
 /// Reads a key: the content of the file without a trailing line end. The content never appears in messages.

@@ -50,9 +50,9 @@ pub(crate) struct Options {
     /// dynamic_addresses=true, and at the end that connects path_per_local_address=true
     #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_change)]
     set: Vec<String>,
-    /// Encrypt and authenticate all packets after the handshake with the key in this file: 16 to 128 random bytes, readable only by its owner.
-    /// The other end needs the same key; an end without it is refused. Experimental: DTLS chunks (draft-ietf-tsvwg-sctp-dtls-chunk) with keys
-    /// that no other SCTP has yet
+    /// Encrypt and authenticate all packets after the handshake with the key in this file: 16 to 128 random bytes, readable only by its owner,
+    /// for one purpose only. `openssl rand -hex 32 > FILE; chmod 600 FILE` makes one. The other end needs the same key; an end without it is
+    /// refused. Experimental: DTLS chunks (draft-ietf-tsvwg-sctp-dtls-chunk) with keys that no other SCTP has yet
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     /// With --key: authenticate both ends and every chunk except INIT, INIT ACK and SHUTDOWN COMPLETE (RFC 4895), and encrypt nothing. The
@@ -247,7 +247,7 @@ pub(crate) fn parse_amount(text: &str) -> Result<u64, String> {
 fn parse_change(text: &str) -> Result<String, String> {
     match text.split_once('=') {
         Some((field, _)) if field.trim() == "auth.key" => {
-            Err("use --key FILE; the command line is not secret".to_owned())
+            Err("use --key FILE --auth-only; the command line is not secret".to_owned())
         }
         Some((field, _)) if !field.trim().is_empty() => Ok(text.to_owned()),
         _ => Err("expected FIELD=VALUE, such as max_burst=4".to_owned()),

@@ -133,15 +133,29 @@ fn sizes_are_those_of_packets(listen: &str, headers: usize) {
         use std::os::unix::fs::PermissionsExt as _;
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("a file");
     }
-    let key = ["--key", key.to_str().expect("text")];
-    for options in [&[][..], &key] {
+    let key = ["--key", key.to_str().expect("text"), "--auth-only"];
+    for (options, added) in [(&[][..], 0), (&key[..2], 28), (&key, 40)] {
         let echo = Echo::start(&[&["--listen", listen], options].concat());
-        let (addr, sizes) = relay(echo.addr, Duration::ZERO);
-        let done = ping(addr, &[&["-s", "400", "-c", "3", "-i", "20 ms"], options].concat());
-        assert_eq!(code(&done), 0, "{}", stderr(&done));
-        let sizes = sizes.lock().expect("no panic");
-        let pings = sizes.iter().filter(|size| **size + headers == 400).count();
-        assert!(pings >= 3, "{options:?}: {sizes:?}");
+        let least = 66 + headers - 28 + added;
+        for size in [least, 400] {
+            let (addr, sizes) = relay(echo.addr, Duration::ZERO);
+            let done = ping(
+                addr,
+                &[&["-s", &size.to_string(), "-c", "3", "-i", "20 ms"], options].concat(),
+            );
+            assert_eq!(code(&done), 0, "{}", stderr(&done));
+            let sizes = sizes.lock().expect("no panic");
+            // RFC 9260 §3.2: chunks have padding.
+            let pings = sizes.iter().filter(|sent| **sent + headers == size.next_multiple_of(4));
+            let pings = pings.count();
+            assert!(pings >= 3, "{options:?}: {sizes:?}");
+        }
+        let size = (least - 1).to_string();
+        let refused = ping(echo.addr, &[&["-s", &size, "-c", "1"], options].concat());
+        assert_eq!(code(&refused), 2, "{}", stderr(&refused));
+        // Less than 66 is refused in any case.
+        let says = added == 0 && headers == 28 || stderr(&refused).contains(&format!("is {least}"));
+        assert!(says, "{}", stderr(&refused));
     }
 }
 

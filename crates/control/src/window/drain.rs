@@ -26,7 +26,7 @@ pub struct DrainParameters {
     pub hystart: bool,
     /// Round trips in a row with a standing queue before a probe, 1 to 1000.
     pub patience: u32,
-    /// Time for which the queue must stand as well, in least round-trip times, 0 to 1000, unless the last probe has shown that no other
+    /// Time for which the queue must stand as well, in round-trip times without a queue, 0 to 1000, unless the last probe has shown that no other
     /// flow fills it.
     pub doubt: u32,
     /// A queue stands if the least round-trip time of a round trip exceeds the least one of all by more than this share of it, 0 to 1.
@@ -35,8 +35,8 @@ pub struct DrainParameters {
     pub margin: Span,
     /// Round trips of a probe after which a queue belongs to another flow, 2 to 100. A queue that still becomes shorter has more time.
     pub rounds: u32,
-    /// Time for which the window competes after a probe whose queue has stayed, 0 s to 600 s, and at least 20 times the least round-trip
-    /// time. It doubles with each such probe in a row, up to 32 times.
+    /// Time for which the window competes after a probe whose queue has stayed, 0 s to 600 s, and at least 20 round-trip times
+    /// without a queue. It doubles with each such probe in a row, up to 32 times.
     pub compete: Span,
     /// Share of the window by which a round trip enlarges it at least, while the last probe has shown that no other flow fills the queue
     /// and no queue stands, 0 to 1.
@@ -87,7 +87,7 @@ impl Part<dyn WindowControl> for DrainParameters {
     fn validate(&self) -> Result<(), ParameterError> {
         self.cubic().validate()?;
         in_range("patience", self.patience.into(), 1.0, 1000.0, "round trips")?;
-        in_range("doubt", self.doubt.into(), 0.0, 1000.0, "least round-trip times")?;
+        in_range("doubt", self.doubt.into(), 0.0, 1000.0, "round-trip times")?;
         in_range("share", self.share, 0.0, 1.0, "")?;
         in_range("margin", self.margin.as_secs_f64(), 0.0, 1.0, "s")?;
         in_range("rounds", self.rounds.into(), 2.0, 100.0, "round trips")?;
@@ -124,7 +124,7 @@ const CERTAIN: u32 = 2;
 /// Packets that even pacing permits at once: an initial window (RFC 9002 §7.7). Spaced one by one, the packets of a small window seldom arrive
 /// at a full queue, and the flow beside it loses instead; those of a large one often do.
 const EVEN_BURST: u32 = 10;
-/// `compete` is at least this many times the least round-trip time.
+/// `compete` is at least this many round-trip times without a queue.
 const COMPETE_ROUNDS: f64 = 20.0;
 /// `compete` doubles at most this many times.
 const MOST_DOUBLINGS: u32 = 5;
@@ -172,7 +172,7 @@ impl Path {
         let round = ended.map(|low| {
             let base = self.base.get().unwrap_or(low);
             let threshold = self.threshold(parameters, base, window);
-            self.most = Some(self.flight as f64 / self.whole(low));
+            self.most = Some(self.flight as f64 / (low + self.extra()));
             Round {
                 low,
                 threshold,
@@ -195,14 +195,15 @@ impl Path {
         round
     }
 
-    /// Returns the whole round-trip time of a comparable one, in seconds.
-    fn whole(&self, rtt: f64) -> f64 {
-        rtt + (self.unqueued - self.base.get().unwrap_or(rtt)).max(0.0)
+    /// Returns by how much the time after which data is acknowledged exceeds the comparable round-trip time, in seconds.
+    fn extra(&self) -> f64 {
+        let base = self.base.get();
+        base.map_or(0.0, |base| (self.unqueued - base).max(0.0))
     }
 
     /// Returns the time without a queue after which data is acknowledged, in seconds.
-    fn least(&self) -> Option<f64> {
-        self.base.get().map(|base| base.max(self.unqueued))
+    fn unqueued_rtt(&self) -> Option<f64> {
+        self.base.get().map(|base| base + self.extra())
     }
 
     /// Returns the rate of the path in bytes per second. What is in flight passes once in a round-trip time: acknowledgements that arrive
@@ -216,7 +217,7 @@ impl Path {
         let rate = self.rate();
         // A slow path holds less than the least window of a probe. The rest is a queue that does not go away.
         let rest = if rate > 0.0 {
-            (LEAST * window.unit) as f64 / rate - self.whole(base)
+            (LEAST * window.unit) as f64 / rate - (base + self.extra())
         } else {
             0.0
         };
@@ -225,7 +226,7 @@ impl Path {
 
     /// Returns the bytes that the path holds without a queue, at least those of the least window. `None` before the first measurement.
     fn content(&self, window: WindowView) -> Option<u64> {
-        let bytes = self.rate() * self.least()?;
+        let bytes = self.rate() * self.unqueued_rtt()?;
         Some((bytes as u64).max(LEAST * window.unit))
     }
 
@@ -238,7 +239,7 @@ impl Path {
 
     /// Returns the greatest content of the last round trips in bytes.
     fn greatest_content(&self) -> u64 {
-        (self.greatest.get() * self.least().unwrap_or(0.0)) as u64
+        (self.greatest.get() * self.unqueued_rtt().unwrap_or(0.0)) as u64
     }
 }
 
@@ -312,7 +313,7 @@ impl Drain {
 
     /// Starts a probe if a queue has stood for long enough.
     fn probe(&mut self, window: WindowView, ack: &AckSample, low: f64) -> Option<WindowUpdate> {
-        let least = self.path.least()?;
+        let least = self.path.unqueued_rtt()?;
         let doubt = if self.is_alone {
             0.0
         } else {
@@ -330,7 +331,7 @@ impl Drain {
         // After a probe that has failed, the next one gives away less at first. Alone, the round-trip time is the window over the rate of
         // the path. Beside another flow it falls less.
         let step = if self.failures > 0 { window.scaled(STEP) } else { 0 };
-        let own_rtt = (step > content).then_some(low - self.path.whole(low) * OWN_FALL * (1.0 - STEP));
+        let own_rtt = (step > content).then_some(low - (low + self.path.extra()) * OWN_FALL * (1.0 - STEP));
         self.mode = Mode::Probing {
             before: window.cwnd,
             cubic: Box::new(self.cubic.clone()),
@@ -464,7 +465,7 @@ impl Drain {
 
     /// The queue has stayed.
     fn on_shared(&mut self, now: Time, before: u64) {
-        let least = self.path.least().unwrap_or(0.0);
+        let least = self.path.unqueued_rtt().unwrap_or(0.0);
         let least = self.parameters.compete.max(Span::from_secs_f64(least * COMPETE_ROUNDS));
         self.mode = Mode::Returning {
             to: before,

@@ -82,7 +82,8 @@ impl Association {
         Some(auth.map_or(Guard::Nothing, |auth| Guard::Signed(auth.signer.clone())))
     }
 
-    /// Returns the path of a packet, if its source is known to be the peer's.
+    /// Returns the path of a packet, if its source is verified, or named by the peer. Addresses listed in the handshake are named, but not
+    /// authenticated: they get no data before they have answered.
     pub(crate) fn known_path(&self, meta: &PacketMeta) -> Option<PathId> {
         let path = self.sending.path_of_packet(meta);
         path.filter(|path| self.sending.paths()[*path].is_named_or_verified())

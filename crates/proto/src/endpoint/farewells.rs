@@ -66,11 +66,10 @@ impl Farewells {
     }
 
     fn drop_first(&mut self) {
-        if let Some((ended, tag)) = self.queue.pop_front()
-            && self
-                .by_tag
-                .get(&tag)
-                .is_some_and(|farewell| farewell.ended().0 == ended)
+        let first = self.queue.pop_front();
+        // The tag may have been used again.
+        if let Some((ended, tag)) = first
+            && self.by_tag.get(&tag).is_some_and(|one| one.ended().0 == ended)
         {
             self.by_tag.remove(&tag);
         }

@@ -110,7 +110,7 @@ fn an_association_of_a_host_without_the_keys_is_never_reported_and_ends_soon() {
     assert_eq!(net.b.stats().unproven, 1, "the peer has shown its keys");
 }
 
-// The keys of associations that have ended are kept for the peer's sake: not for strangers, who would take the room.
+// The keys of associations that have ended are kept for the peer. Hosts without the keys would take the room.
 #[test]
 fn an_association_of_a_host_without_the_keys_leaves_nothing_behind() {
     let mut net = Net::with_config(1, &config(), 1);

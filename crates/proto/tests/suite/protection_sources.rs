@@ -400,7 +400,7 @@ fn a_nat_is_assumed_with_encryption_too() {
     }
 }
 
-// The port and the scope of a named address are not those of whoever forwards the request.
+// The port and the scope of a named address are not those of a host that forwards the request.
 #[test]
 fn a_forwarded_request_does_not_change_the_port_of_an_address() {
     let (mut net, a, b) = established(1);

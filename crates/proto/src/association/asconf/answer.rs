@@ -76,7 +76,7 @@ impl Association {
         next.is_some() && first_serial(packet) == next
     }
 
-    /// Sends the answer of the latest ASCONF again, if an opened packet from an address that is not known to be the peer's repeats it: the answer was
+    /// Sends the answer of the latest ASCONF again, if an opened packet from an address that is neither verified nor named repeats it: the answer was
     /// lost, or went to the source of a faster copy. The packet does not count, so that each copy of it gets an answer.
     pub(crate) fn answer_repeated_asconf(&mut self, ctx: &mut Context<'_>, meta: PacketMeta, packet: &PacketView<'_>) {
         let Some(state) = self.agreed.asconf.as_ref() else {
@@ -188,7 +188,7 @@ impl Association {
     }
 
     /// Returns the correlation ID of a request that is refused because its address is the wildcard address, which stands for the source of the
-    /// packet: encryption does not cover that, and whoever forwards the packet can choose it (RFC 5061 §6). Behind a NAT there is no other way to
+    /// packet: encryption does not cover that, and a host that forwards the packet can choose it (RFC 5061 §6). Behind a NAT there is no other way to
     /// add an address, so that is allowed unless the configuration forbids it: the address gets data only after it has answered.
     fn refused_wildcard(&self, parameter: &Parameter<'_>) -> Option<u32> {
         let may_have_nat = self.config.address_translation != Some(false);

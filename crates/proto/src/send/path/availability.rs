@@ -80,7 +80,7 @@ impl Path {
         self.is_named_or_verified() || self.remote.ip() == remote.ip()
     }
 
-    /// Returns whether the remote address is known to be the peer's, or the peer has named it.
+    /// Returns whether the remote address is verified, or the peer has named it in the handshake or in a request.
     pub(crate) fn is_named_or_verified(&self) -> bool {
         self.confirmed || !self.must_answer_from_there
     }

@@ -25,8 +25,8 @@ pub(crate) enum Trust {
     Confirmed,
     /// The peer's address has to be verified.
     ToVerify,
-    /// Likewise, by an answer from this address: it is the source of an encrypted packet, and whoever forwarded the packet would forward a
-    /// HEARTBEAT to the peer.
+    /// Likewise, by an answer from this address: it is the source of an encrypted packet. A host that forwarded this packet can forward a
+    /// HEARTBEAT to the peer too.
     ToVerifyThere,
     /// The peer does not know the local address yet.
     Pending,

@@ -214,3 +214,21 @@ fn rfc_3758_3_5_c4_the_last_ordered_message_of_each_stream_is_listed() {
     assert_eq!((to, ring.write_forward(to, 100, &mut list)), (5, Tsn(5)));
     assert_eq!(list, [0, 1, 0, 8, 0, 3, 0, 0]);
 }
+
+// RFC 6525 §5.2.2: the numbers of a stream begin again with its reset. Before it, the peer has all that is settled.
+#[test]
+fn messages_from_before_a_reset_are_not_listed_after_it() {
+    let mut ring = ring(&[
+        (1, false, 20, WHOLE, NEVER),
+        (1, false, 21, WHOLE, NEVER),
+        (2, false, 5, WHOLE, NEVER),
+    ]);
+    ring.give_up(0).unwrap();
+    ring.give_up(1).unwrap();
+    ring.settle_up_to(1);
+    ring.give_up(2).unwrap();
+    let to = ring.forward_to();
+    let mut list = Vec::new();
+    assert_eq!((to, ring.write_forward(to, 100, &mut list)), (3, Tsn(3)));
+    assert_eq!(list, [0, 2, 0, 5]);
+}
