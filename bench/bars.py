@@ -12,7 +12,7 @@ cellular      links that follow recordings: goodput and 95th percentile of the d
               the recordings; in brackets the least goodput and the longest delay. --traces FOLDER: files with one time in ms for each packet of
               1500 bytes, as mahimahi has them. Without it, the made-up recordings of the study two-cellulars.
 
-A scheme is a name of `whimbrel schemes`, followed by fields that differ: `drain`, `multipath,window=drain,discriminator.kind=hazard`.
+A scheme is a name of `whimbrel schemes`, followed by fields that differ: `drain`, `multipath,window=cubic`.
 """
 
 import argparse
@@ -27,8 +27,12 @@ from pathlib import Path
 from cells import BUFFER, measure, sctp
 
 ROOT = Path(__file__).resolve().parent.parent
-OURS = "multipath,window=drain,discriminator.kind=hazard,discriminator.aftermath=false"
-SCHEMES = ["multipath", "whimbrel", "drain", OURS]
+# The parts of veno-tabe on each path: the default until 2026-11-29.
+BEFORE = (
+    "multipath,discriminator.kind=veno,discriminator.share=0.22,discriminator.loss_share=0.06,window.kind=tabe,window.clock=acknowledgements,"
+    "window.memory=10,window.least=4,window.most=0.54,window.floor=0.7,window.hystart=true"
+)
+SCHEMES = [BEFORE, "multipath", "whimbrel", "drain"]
 TRAFFIC = 'traffic = { kind = "endless", message_bytes = 1440 }\n'
 TCP = f'tcp = {{ scheme = "cubic", mss = 1440, recv_buffer = {BUFFER}, send_buffer = {BUFFER} }}\n'
 PROBE = '[[flow]]\nname = "probe"\nkind = "udp"\nfrom = "x"\nto = "y"\ntraffic = { kind = "cbr", rate = "16 kbit/s", message_bytes = 40 }\n'

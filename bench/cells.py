@@ -1,4 +1,4 @@
-"""Schemes over paths that are drawn at random: `bench/run cells [--seed N] [--cells N] [--seeds N] [SCHEME ...]`.
+"""Schemes over paths that are drawn at random: `bench/run cells [--seed N] [--cells N] [--seeds N] [--plot FILE] [SCHEME ...]`.
 
 A cell is a bottleneck with a drop-tail queue, followed by a link with random losses for our flow: 1 to 90 Mbit/s, 10 to 300 ms of round trip, a queue of
 0.05 to 4 bandwidth-delay products and at least 5 packets, all drawn log-uniformly; in three of four cells a loss rate of 0.1 to 3 %. Our flow is alone, then beside a TCP flow with CUBIC.
@@ -13,7 +13,7 @@ excess   cells in which the harm exceeds that of the oracle, or 1 if that is les
 surely   cells in which it does so by more than .1 with 95 % confidence, from paired seeds
 queue    95th percentile of the queue's delay, in round-trip times, median of the cells: alone, beside CUBIC
 
-A scheme is a name of `whimbrel schemes`, followed by fields that differ: `whimbrel`, `multipath,discriminator=hazard`.
+A scheme is a name of `whimbrel schemes`, followed by fields that differ: `whimbrel`, `cubic,discriminator=fqrtt`.
 """
 
 import argparse
@@ -29,8 +29,10 @@ import tempfile
 import time
 from pathlib import Path
 
+import frontier
+
 ORACLE = "cubic,discriminator=oracle"
-SCHEMES = ["drain", "whimbrel", "multipath", "multipath,discriminator=hazard", "bbr", "copa", "abba", "cubic", "cubic,discriminator=fqrtt"]
+SCHEMES = ["multipath", "whimbrel", "veno-tabe", "bbr", "copa", "abba", "cubic", "cubic,discriminator=fqrtt"]
 PACKET = 1500
 # A burst of a few packets always fits, whatever was drawn.
 LEAST_QUEUE = 5
@@ -161,7 +163,7 @@ def queue(flows, cell):
 
 
 def row(scheme, cells, results):
-    """The line of a scheme in the table, and its worst cells."""
+    """The line of a scheme in the table, its worst cells, and its point in the figure."""
     alone, share, harms, excess, surely, queues = [], [], [], [], 0, ([], [])
     for cell, found in zip(cells, results):
         (solo, beside), (best_solo, best_beside) = found[0][scheme], found[0][ORACLE]
@@ -189,7 +191,9 @@ def row(scheme, cells, results):
     worst = [("alone", *min(alone, key=lambda pair: pair[0])), ("excess harm", *max(excess, key=lambda pair: pair[0]))]
     if share:
         worst.insert(1, ("share", *min(share, key=lambda pair: pair[0])))
-    return line, worst
+    passing = lambda pairs, passes: mean([float(passes(value)) for value in values(pairs)])
+    point = (passing(alone, lambda v: v >= ALONE), passing(share, lambda v: v >= SHARE), passing(excess, lambda v: v <= EXCESS), statistics.median(queues[0]))
+    return line, worst, point
 
 
 def cells(build, arguments):
@@ -198,6 +202,7 @@ def cells(build, arguments):
     parser.add_argument("--seed", type=int, default=1, help="selects the cells; default: 1")
     parser.add_argument("--cells", type=int, default=64, help="number of cells; default: 64")
     parser.add_argument("--seeds", type=int, default=5, help="runs of each cell at low rates; at high ones one or two fewer; default: 5")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="also draw the trade-offs as SVG")
     parser.add_argument("schemes", nargs="*", default=SCHEMES, metavar="SCHEME")
     given = parser.parse_args(arguments)
     if given.cells < 1 or given.seeds < 1:
@@ -219,10 +224,13 @@ def cells(build, arguments):
     print(f"{given.cells} cells of seed {given.seed}, {sum(bool(cell.loss) for cell in drawn)} with losses, up to {given.seeds} runs each\n")
     print("| scheme | alone >= .95 of the oracle (least) | share >= .6 of the oracle's with loss (median, least) | harm to CUBIC <= 1.1 (median, most) | excess harm <= .1 (most) | p95 queue alone / beside, RTT |")
     print("|---|---|---|---|---|---|")
-    worst = {}
+    worst, points = {}, []
     for scheme in [ORACLE, *given.schemes]:
-        line, worst[scheme] = row(scheme, drawn, results)
+        line, worst[scheme], point = row(scheme, drawn, results)
+        points.append(("oracle" if scheme == ORACLE else scheme, *point))
         print(line)
+    if given.plot:
+        frontier.draw(given.plot, points)
     print("\nThe worst cell of each:")
     for scheme in given.schemes:
         for what, value, cell in worst[scheme]:

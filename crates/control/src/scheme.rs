@@ -448,11 +448,11 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "multipath",
-        summary: "veno-tabe on each path; new data takes the path on which it arrives first; data leaves a path after one timeout.",
+        summary: "drain on each path; new data takes the path on which it arrives first; data leaves a path after one timeout.",
         source: "Whimbrel",
         parts: || SchemeParts {
-            discriminator: veno_by_share(),
-            window: tabe_with_memory(),
+            discriminator: hazard_without_aftermath(),
+            window: WindowSpec::Drain(Default::default()),
             recovery: modern(),
             pacing: true,
             path_policy: PathPolicySpec::PotentiallyFailed(Default::default()),

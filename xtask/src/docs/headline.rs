@@ -8,7 +8,16 @@ use crate::files::read;
 const RESULTS: &str = "studies/headline/results.json";
 /// First cells of the table, by which it is found.
 const HEAD: &str = "| scheme | alone: no loss |";
-const SCHEMES: &[&str] = &["standard", "cubic", "bbr", "jsctp", "veno-tabe", "whimbrel", "oracle"];
+const SCHEMES: &[&str] = &[
+    "standard",
+    "cubic",
+    "bbr",
+    "jsctp",
+    "veno-tabe",
+    "whimbrel",
+    "multipath",
+    "oracle",
+];
 /// The columns: figure of the study, loss in per cent, decimals.
 const COLUMNS: &[(&str, &str, usize)] = &[
     ("alone", "0", 2),

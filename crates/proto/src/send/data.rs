@@ -14,6 +14,9 @@ use crate::{Ecn, PathId};
 
 /// Chunks beyond the cumulative TSN ack that a Gap Ack Block can report (RFC 9260 §3.3.4).
 const MAX_REPORTED: usize = 65_535;
+
+/// Packets that even pacing sends at once while several paths are used.
+const BURST_OF_SEVERAL: u32 = 2;
 /// Maximum number of outstanding ordered messages of a stream: one less than the number of stream sequence numbers.
 const MAX_ORDERED: u32 = 65_535;
 
@@ -190,13 +193,8 @@ impl Sending {
         if pushed {
             if let Some(flight) = paced_from {
                 let bytes = self.outstanding.flight(path).saturating_sub(flight);
-                self.paths[path].pace(
-                    ctx.now,
-                    bytes,
-                    flight + bytes,
-                    self.config.parts.pacing,
-                    ctx.granularity,
-                );
+                let even = self.most_in_burst();
+                self.paths[path].pace(ctx.now, bytes, flight + bytes, even, ctx.granularity);
             }
             if self.agreed.timestamps {
                 // A packet with a timestamp measures the round-trip time, whatever data it carries (RFC 9260 §8.3).
@@ -206,6 +204,15 @@ impl Sending {
             self.window.stop_probe_timer();
             self.allow_probes(path);
         }
+    }
+
+    /// Returns how many packets even pacing may send at once, if the scheme requires it. While several paths are used at once, the
+    /// acknowledgements of one path start bursts on another one, whose queue may hold a few packets only.
+    fn most_in_burst(&self) -> Option<u32> {
+        let uses_several =
+            || self.is_spread() && self.paths.ids().filter(|path| self.is_usable(*path)).nth(1).is_some();
+        let required = self.config.parts.pacing;
+        required.then(|| if uses_several() { BURST_OF_SEVERAL } else { u32::MAX })
     }
 
     // [9260:3.3.1-13, 6.10-4]

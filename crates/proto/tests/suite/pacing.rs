@@ -1,10 +1,11 @@
 //! Pacing, and the delivery rates for window controls with a rate.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use crate::support::{Fate, Host, Net};
 use whimbrel_control::window::{Window, WindowControl, WindowSpec, WindowUpdate, WindowView};
-use whimbrel_control::{AckSample, LossEvent, Needs, Rate, RateSample, Span, Time};
+use whimbrel_control::{AckSample, LossEvent, Needs, Rate, RateSample, Scheme, Span, Time};
 use whimbrel_proto::{AssocId, AssociationConfig, Message, PathId};
 use whimbrel_wire::ChunkType;
 
@@ -63,6 +64,29 @@ fn a_window_may_permit_a_burst_before_packets_are_spread() {
         assert!(gaps.iter().all(|gap| (450..=550).contains(gap)), "{window}: {gaps:?}");
     }
     assert!(bursts[0] <= 4 && bursts[1] == 11, "{bursts:?}");
+}
+
+// The acknowledgements of one path start bursts on another one, whose queue may hold a few packets.
+#[test]
+fn bursts_are_shorter_while_several_paths_are_used() {
+    let several = AssociationConfig {
+        scheme: Scheme::by_name("multipath").expect("a scheme"),
+        window: Some(WindowSpec::by_name("drain").expect("a window control")),
+        ..config()
+    };
+    for (paths, most) in [(1, 11), (2, 3)] {
+        let (mut net, a, _) = Net::established(paths, &several);
+        // All paths have a measured round-trip time.
+        send(&mut net, a, 40);
+        net.run_for(Span::from_millis(500));
+        let begin = net.wire.len();
+        send(&mut net, a, 40);
+        let mut bursts = BTreeMap::new();
+        for sent in &net.wire[begin..] {
+            *bursts.entry(sent.remote).or_insert(0) += usize::from(sent.has(ChunkType::DATA));
+        }
+        assert_eq!(bursts.values().max(), Some(&most), "{bursts:?}");
+    }
 }
 
 #[test]

@@ -98,14 +98,15 @@ impl Path {
     }
 
     /// A packet of data with `bytes` bytes was sent; `flight` includes it. With `even`, a window control without a
-    /// pacing rate spreads one cwnd over a round-trip time, unless the round-trip time is too short for a timer of this
-    /// `granularity`.
-    pub(crate) fn pace(&mut self, now: Time, bytes: u64, flight: u64, even: bool, granularity: Span) {
+    /// pacing rate spreads one cwnd over a round-trip time, in bursts of at most this number of packets, unless the round-trip time is too
+    /// short for a timer of this `granularity`.
+    pub(crate) fn pace(&mut self, now: Time, bytes: u64, flight: u64, even: Option<u32>, granularity: Span) {
         let srtt = self.rtt.srtt();
-        let is_long = |srtt: &Span| even && *srtt >= granularity * 4;
+        let is_long = |srtt: &Span| even.is_some() && *srtt >= granularity * 4;
         let even_rate = || srtt.filter(is_long).map(|srtt| self.control.even_rate(srtt));
         let own = self.control.pacing_rate(srtt);
-        let burst = if own.is_some() { 0 } else { self.control.even_burst() };
+        let most = even.filter(|_| own.is_none()).unwrap_or(0);
+        let burst = self.control.even_burst().min(most);
         // A rate of zero would delay the next packet without end.
         let Some(rate) = own.or_else(even_rate).filter(|rate| rate.as_bps() > 0) else {
             if let Some(restraint) = &mut self.restraint {
