@@ -111,6 +111,10 @@ const LEAST_PROBED: u64 = 8;
 const WORTHWHILE: u64 = 2;
 /// The first round trip of a probe that shows its effect: the one before acknowledges what was sent before the probe.
 const FIRST: u32 = 2;
+/// Weight of a round trip in the spread of round-trip times.
+const SPREAD_WEIGHT: f64 = 0.125;
+/// A queue stands if it exceeds the spread this many times.
+const SPREADS: f64 = 2.0;
 /// Round trips after which a probe ends although the queue still becomes shorter.
 const LONGEST: u32 = 12;
 /// A probe is given up after this many smoothed round-trip times: round trips without a measured time do not count.
@@ -134,6 +138,8 @@ const MOST_DOUBLINGS: u32 = 5;
 struct Round {
     /// The least round-trip time.
     low: f64,
+    /// The mean round-trip time.
+    mean: f64,
     /// The excess over the least one of all from which a queue stands.
     threshold: f64,
     stands: bool,
@@ -147,6 +153,10 @@ struct Path {
     base: WindowedMin,
     /// That of the current round trip, if one was measured.
     low: Option<f64>,
+    /// The sum of the round-trip times of the current round trip, and their number.
+    sum: (f64, u32),
+    /// By how much the mean of a round trip exceeds its least time, smoothed, in seconds: what varies without a standing queue.
+    spread: f64,
     /// The time without a queue after which data is acknowledged, in seconds: longer than `base` if acknowledgements return on several paths,
     /// whose times are made comparable with the fastest one ([`AckSample::rtt`], [`AckSample::min_rtt`]).
     unqueued: f64,
@@ -169,12 +179,15 @@ impl Path {
         let (rounds, rate) = (self.rounds.count(), self.rate());
         self.greatest.take(rounds, rate, parameters.memory.into());
         let ended = if over { self.low.take() } else { None };
+        let mean = if over { self.take_mean() } else { None };
         let round = ended.map(|low| {
             let base = self.base.get().unwrap_or(low);
+            self.spread += (mean.unwrap_or(low) - low - self.spread) * SPREAD_WEIGHT;
             let threshold = self.threshold(parameters, base, window);
             self.most = Some(self.flight as f64 / (low + self.extra()));
             Round {
                 low,
+                mean: mean.unwrap_or(low),
                 threshold,
                 stands: low > base + threshold,
             }
@@ -188,11 +201,18 @@ impl Path {
             let seconds = rtt.as_secs_f64();
             self.base.take(ack.now.as_nanos(), seconds, BASE_WINDOW.as_nanos());
             self.low = Some(self.low.map_or(seconds, |low| low.min(seconds)));
+            self.sum = (self.sum.0 + seconds, self.sum.1 + 1);
         }
         if let Some(least) = ack.min_rtt {
             self.unqueued = least.as_secs_f64();
         }
         round
+    }
+
+    /// Returns the mean of the round trip that has ended.
+    fn take_mean(&mut self) -> Option<f64> {
+        let (sum, count) = core::mem::take(&mut self.sum);
+        (count > 0).then(|| sum / f64::from(count))
     }
 
     /// Returns by how much the time after which data is acknowledged exceeds the comparable round-trip time, in seconds.
@@ -221,12 +241,13 @@ impl Path {
         } else {
             0.0
         };
-        (parameters.share * base).max(parameters.margin.as_secs_f64()) + rest.max(0.0)
+        let least = (parameters.share * base).max(parameters.margin.as_secs_f64());
+        least.max(self.spread * SPREADS) + rest.max(0.0)
     }
 
     /// Returns the bytes that the path holds without a queue, at least those of the least window. `None` before the first measurement.
     fn content(&self, window: WindowView) -> Option<u64> {
-        let bytes = self.rate() * self.unqueued_rtt()?;
+        let bytes = self.rate() * (self.unqueued_rtt()? + self.spread);
         Some((bytes as u64).max(LEAST * window.unit))
     }
 
@@ -237,9 +258,10 @@ impl Path {
         window.cwnd.saturating_sub(queue as u64)
     }
 
-    /// Returns the greatest content of the last round trips in bytes.
-    fn greatest_content(&self) -> u64 {
-        (self.greatest.get() * self.unqueued_rtt().unwrap_or(0.0)) as u64
+    /// Returns the greatest content of the last round trips in bytes, without a queue in the one that has ended. Its round-trip times vary where
+    /// packets wait for a radio: a window for the least of them would not fill the path.
+    fn greatest_content(&self, round: Round) -> u64 {
+        (self.greatest.get() * (round.mean + self.extra()).max(self.unqueued_rtt().unwrap_or(0.0))) as u64
     }
 }
 
@@ -375,7 +397,7 @@ impl Drain {
         *low = round.low;
         let (before, rounds, floor) = (*before, *rounds, *floor);
         if rounds >= FIRST && !round.stands {
-            return self.on_own(window, before);
+            return self.on_own(window, before, round);
         }
         let most = if second { self.parameters.rounds } else { FIRST };
         if rounds >= most && !falls {
@@ -448,14 +470,14 @@ impl Drain {
     }
 
     /// The queue has gone away.
-    fn on_own(&mut self, window: WindowView, before: u64) -> WindowUpdate {
+    fn on_own(&mut self, window: WindowView, before: u64, round: Round) -> WindowUpdate {
         self.mode = Mode::Own;
         self.own = self.own.saturating_add(1);
         self.failures = 0;
         self.is_alone = true;
         self.standing = 0;
         let cwnd = if self.parameters.memory > 0 {
-            self.path.greatest_content().min(before).max(window.cwnd)
+            self.path.greatest_content(round).min(before).max(window.cwnd)
         } else {
             window.cwnd
         };
