@@ -6,7 +6,7 @@ use crate::support::{Fate, Host, Net, Sent, addr, addrs, meta};
 use whimbrel_control::{Rng, Span};
 use whimbrel_proto::{
     AssocId, AssociationConfig, Discard, Endpoint, EndpointConfig, Event, Message, PathInfo, PathState, State,
-    TransportAddr,
+    StreamChange, StreamList, TransportAddr,
 };
 use whimbrel_wire::{ChunkType, Parameter, cause_code};
 
@@ -182,6 +182,64 @@ fn a_copy_from_another_port_does_not_take_the_answer() {
     }
 }
 
+// Likewise for what is answered over a path: SACK, the response of RE-CONFIG, SHUTDOWN ACK.
+#[test]
+fn a_copy_from_another_port_takes_no_answer_of_the_association() {
+    for what in 0..3 {
+        let changes = AssociationConfig {
+            stream_changes: true,
+            ..config()
+        };
+        let (mut net, a, b) = Net::established(1, &changes);
+        // Both ends have received something.
+        still_works(&mut net, a, b);
+        let peer = addrs(Host::A, 1)[0];
+        net.filter = Box::new(|_| Fate::Drop);
+        let now = net.now;
+        match what {
+            0 => {
+                // The second packet is acknowledged at once (RFC 9260 §6.2).
+                net.send(Host::A, a, Message::new(0, vec![1]));
+                let first = net.last(Host::A, ChunkType::DTLS);
+                assert_eq!(net.deliver_from(Host::B, first.meta(), &first.bytes), Ok(()));
+                net.send(Host::A, a, Message::new(0, vec![2]));
+            }
+            1 => {
+                assert!(
+                    net.a
+                        .change_streams(now, a, StreamChange::ResetOutbound(StreamList::ALL))
+                        .is_ok()
+                );
+                net.drain(Host::A);
+            }
+            _ => {
+                net.a.shutdown(now, a);
+                net.drain(Host::A);
+            }
+        }
+        let sent = net.last(Host::A, ChunkType::DTLS);
+        let mut spoofed = peer;
+        spoofed.set_port(7777);
+        let before = sealed(&net, Host::B).len();
+        let _ = net.deliver_from(Host::B, meta(sent.remote, spoofed), &sent.bytes);
+        let answers = sealed(&net, Host::B).split_off(before);
+        assert!(answers.iter().any(|answer| answer.remote == peer), "{what}");
+        let again = net.deliver_from(Host::B, sent.meta(), &sent.bytes);
+        assert_eq!(again, Err(Discard::Replayed), "{what}");
+        net.filter = Box::new(|_| Fate::Deliver);
+        net.run_for(Span::from_secs(100));
+        if what == 2 {
+            assert_eq!(
+                (net.state(Host::A, a), net.state(Host::B, b)),
+                (State::Closed, State::Closed)
+            );
+        } else {
+            assert!(remotes(&net, b).iter().all(|remote| remote.port() != 7777));
+            still_works(&mut net, a, b);
+        }
+    }
+}
+
 // Only the HEARTBEAT ACK of its own HEARTBEAT verifies an address. A copy of another one counts as little as any other packet.
 #[test]
 fn a_copied_answer_of_another_path_verifies_nothing() {
@@ -215,8 +273,16 @@ fn a_copied_answer_of_another_path_verifies_nothing() {
 
 // RFC 5061 §5.2: the ASCONF-ACK goes to the source of the ASCONF.
 #[test]
-fn a_repeated_asconf_is_answered_to_the_peer_only() {
-    let (mut net, a, b) = established(1);
+fn a_repeated_asconf_is_answered_and_does_not_count() {
+    let mut net = Net::with_config(1, &config(), 1);
+    let settings = EndpointConfig {
+        max_unassociated_per_address: Some(100),
+        ..net.b.config().clone()
+    };
+    net.b = Endpoint::new(settings, Box::new(Rng::stream(1, "b"))).expect("a valid configuration");
+    let a = net.connect(&config(), 1);
+    net.run_for(Span::from_millis(500));
+    let b = net.only(Host::B);
     // What goes to the attacker does not come back.
     net.filter = Box::new(|packet| match packet.from == Host::A || packet.remote == attacker() {
         true => Fate::Drop,
@@ -237,6 +303,13 @@ fn a_repeated_asconf_is_answered_to_the_peer_only() {
         assert_eq!(forward(&mut net, sent), Err(Discard::OutOfTheBlue));
         assert_eq!(net.last(Host::B, ChunkType::DTLS).remote, attacker());
     }
+    // A host that repeats it without end makes B send no more than packets out of the blue do.
+    let count = sealed(&net, Host::B).len();
+    for _ in 0..5000 {
+        assert_eq!(forward(&mut net, &again[0]), Err(Discard::OutOfTheBlue));
+    }
+    let answers = sealed(&net, Host::B).len() - count;
+    assert!((1..=20).contains(&answers), "{answers}");
     net.filter = Box::new(|_| Fate::Deliver);
     for sent in &again {
         let result = net.deliver_from(Host::B, sent.meta(), &sent.bytes);

@@ -334,3 +334,45 @@ fn acknowledgements_that_arrive_together_do_not_enlarge_the_path() {
     let content = path.content(window).expect("measured") / UNIT;
     assert!((49..=50).contains(&content), "{content}");
 }
+
+/// Passes round trips of 50 packets, one a millisecond, whose round-trip times vary evenly between these two, in seconds. Returns the last round.
+fn pass_varied(path: &mut Path, first: u64, rounds: u64, low: f64, high: f64) -> Round {
+    let window = view(50 * UNIT, 49 * UNIT);
+    let mut last = None;
+    for seq in first * 50..(first + rounds) * 50 {
+        let rtt = Span::from_secs_f64(low + (high - low) * (seq % 50) as f64 / 49.0);
+        let ack = AckSample {
+            newest: seq,
+            acked_to: seq + 1,
+            next: seq + 50,
+            rtt: Some(rtt),
+            srtt: Some(rtt),
+            min_rtt: None,
+            ..AckSample::of(Time::ZERO + Span::from_millis(1000 + seq), UNIT, 60 * UNIT)
+        };
+        last = path.on_ack(&DrainParameters::default(), window, &ack).or(last);
+    }
+    last.expect("a round trip has ended")
+}
+
+// Packets wait for a radio in order: the least time of a round trip exceeds the least one of all without a queue.
+#[test]
+fn round_trip_times_that_vary_are_no_standing_queue_and_fill_the_path() {
+    let mut path = Path::default();
+    assert!(!pass_varied(&mut path, 0, 5, 0.05, 0.05).stands);
+    // Without spread, an excess of 8 ms is a queue; with a mean that is 5 ms above the least one, one of more than 10 ms is.
+    let round = pass_varied(&mut path, 5, 100, 0.058, 0.068);
+    assert!(!round.stands, "{round:?}");
+    assert!((round.threshold - 0.01).abs() < 0.0005, "{round:?}");
+    assert!(pass_varied(&mut path, 105, 100, 0.062, 0.072).stands);
+    // The path holds what arrives in its least time and in the spread, and after a probe what arrives in the mean.
+    let window = view(50 * UNIT, 49 * UNIT);
+    let held = path.content(window).expect("measured") as f64 / path.rate();
+    assert!((held - 0.055).abs() < 0.0005, "{held}");
+    let round = pass_varied(&mut path, 205, 100, 0.05, 0.06);
+    let greatest = path.greatest_content(round) as f64 / path.greatest.get();
+    assert!((greatest - 0.055).abs() < 0.0005, "{greatest}");
+    let mut still = Path::default();
+    assert!(pass_varied(&mut still, 0, 5, 0.05, 0.05).low > 0.0499);
+    assert!(pass_varied(&mut still, 5, 100, 0.058, 0.058).stands);
+}
