@@ -5,6 +5,7 @@
 
 mod commands;
 mod execute;
+mod help;
 mod interrupt;
 mod output;
 mod perf;
@@ -15,11 +16,11 @@ mod tunnel;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 /// A multi-homed SCTP (RFC 9260) stack: simulate scenarios, compare transport schemes, send files over UDP, emulate links
 #[derive(Parser, Debug)]
-#[command(name = "whimbrel", version, max_term_width = 100, after_help = output::EXIT_CODES)]
+#[command(name = "whimbrel", version, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -63,8 +64,16 @@ enum Command {
     Enter(commands::enter::Args),
 }
 
+/// Returns the command, as the parser and the pages of the help need it.
+fn command() -> clap::Command {
+    help::forms(Cli::command())
+}
+
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let parsed = command()
+        .try_get_matches()
+        .and_then(|matches| Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command())));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => return misused(&error),
     };
@@ -89,8 +98,8 @@ fn main() -> ExitCode {
         Command::Ping(args) => commands::ping::run(&args),
         Command::Tunnel(args) => commands::tunnel::run(&args),
         Command::Echo(args) => commands::echo::run(&args),
-        Command::Completions(args) => commands::completions::run::<Cli>(&args),
-        Command::Man(args) => commands::completions::run_man::<Cli>(&args),
+        Command::Completions(args) => commands::completions::run(command(), &args),
+        Command::Man(args) => commands::completions::run_man(command(), &args),
         Command::Emulate(args) => commands::emulate::run(&args),
         Command::Enter(args) => commands::enter::run(&args),
     };
@@ -113,9 +122,6 @@ fn misused(error: &clap::Error) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
-    use super::Cli;
 
     /// Commands without `--json`: what they print, or write, has a format of its own, or is that of a program.
     const OTHERWISE: [&str; 4] = ["completions", "emulate-enter", "man", "schema"];
@@ -135,7 +141,7 @@ mod tests {
     fn every_command_has_json_except_those_listed() {
         let mut without = Vec::new();
         let mut visited = 0;
-        walk(&Cli::command(), "whimbrel", &mut |name, has_json| {
+        walk(&crate::command(), "whimbrel", &mut |name, has_json| {
             visited += 1;
             if !has_json {
                 without.push(name.trim_start_matches("whimbrel ").to_owned());

@@ -33,12 +33,12 @@ fn collect(command: &[&str], rows: &mut Vec<(String, String)>) -> Outcome {
     Ok(())
 }
 
-/// Returns the commands that a help text lists.
+/// Returns the commands that a help text lists, in one or several groups before the options.
 fn subcommands(help: &str) -> Vec<&str> {
-    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let lines = help.lines().take_while(|line| *line != "Options:");
     lines
-        .take_while(|line| !line.is_empty())
-        .filter(|line| !line.starts_with("   "))
+        .filter_map(|line| line.strip_prefix("  "))
+        .filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()))
         .filter_map(|line| line.split_whitespace().next())
         .filter(|name| *name != "help")
         .collect()
@@ -74,5 +74,9 @@ mod tests {
     fn help_lists_the_commands() {
         let help = "Usage: x\n\nCommands:\n  one  The first,\n       which is long\n  two  The second\n  help  Print this\n\nOptions:\n  -h\n";
         assert_eq!(subcommands(help), ["one", "two"]);
+        let groups = "About\n\nUsage: x\n\nOne:\n  one  The first\n\nTwo:\n  two  The second\n  help  Print\n\nOptions:\n  extra\n";
+        assert_eq!(subcommands(groups), ["one", "two"]);
+        let file = "Usage: x <FILE>\n\nArguments:\n  <FILE>\n          The file\n\nOptions:\n";
+        assert_eq!(subcommands(file), [""; 0]);
     }
 }

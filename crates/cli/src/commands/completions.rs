@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::CommandFactory;
-
 use crate::output::{FAILED, Outcome, exit, fail, note, print};
 
 /// Print the completions of this command for a shell
@@ -26,14 +24,14 @@ pub(crate) struct ManArgs {
     dir: PathBuf,
 }
 
-pub(crate) fn run<C: CommandFactory>(args: &Args) -> ExitCode {
+pub(crate) fn run(mut command: clap::Command, args: &Args) -> ExitCode {
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut C::command(), "whimbrel", &mut text);
+    clap_complete::generate(args.shell, &mut command, "whimbrel", &mut text);
     exit(print(&String::from_utf8_lossy(&text)))
 }
 
-pub(crate) fn run_man<C: CommandFactory>(args: &ManArgs) -> ExitCode {
-    exit(write_man(C::command(), &args.dir))
+pub(crate) fn run_man(command: clap::Command, args: &ManArgs) -> ExitCode {
+    exit(write_man(command, &args.dir))
 }
 
 fn write_man(command: clap::Command, dir: &std::path::Path) -> Outcome {

@@ -17,7 +17,7 @@ const SCENARIO_PATH: &str = "examples/two-radios.toml";
 /// The folder of one of the recorded runs, below that of the results.
 const RECORDED: &str = "runs/sctp.scheme=multipath/seed-1";
 
-/// Send a file over two simulated radio links, with standard SCTP and with the scheme `multipath`
+/// Send a file over two simulated radio links, with standard SCTP and with `multipath`
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {

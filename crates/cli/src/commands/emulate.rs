@@ -58,33 +58,45 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NODE", conflicts_with = "udp")]
     pub(super) shell: Option<String>,
     /// Prefix of the names of network namespaces: NAME-NODE. Simultaneous emulations need different prefixes
-    #[arg(long, value_name = "NAME", conflicts_with = "udp", default_value = "whimbrel")]
+    #[arg(
+        long,
+        value_name = "NAME",
+        conflicts_with = "udp",
+        default_value = "whimbrel",
+        hide_short_help = true
+    )]
     pub(super) name: String,
     /// Write links.csv, results.csv, packets.pcapng, events.jsonl, manifest.json and the other files of `run` into this folder, and
     /// the report as emulation.json
     #[arg(long, value_name = "DIR", conflicts_with = "udp")]
     pub(super) out: Option<PathBuf>,
     /// Replace earlier results in that folder
-    #[arg(long, requires = "out")]
+    #[arg(long, requires = "out", hide_short_help = true)]
     pub(super) replace: bool,
     /// Use UDP sockets, which need no privileges
     #[arg(long)]
     pub(super) udp: bool,
     /// The flows of the scenario that real programs replace; the others are simulated. Default: all flows except those of kind udp.
     /// With --udp: one flow, whose two ends are programs; required if the scenario has several flows
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', hide_short_help = true)]
     pub(super) flow: Vec<String>,
     /// With --udp: addresses of the receiving program, one for each of the receiver's links that the flow uses. Default: 127.0.2.1,
     /// 127.0.2.2, ... with UDP port 9899
-    #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = address::parse_peer, requires = "udp")]
+    #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = address::parse_peer, requires = "udp", hide_short_help = true)]
     pub(super) to: Vec<SocketAddr>,
     /// With --udp: addresses of the emulator, to which sending programs send instead of those in --to. Default: the IP addresses in --to
     /// with UDP port 9900. SCTP with several addresses needs the same IP addresses as in --to. Port 0 selects a free port
-    #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = parse_listen, requires = "udp")]
+    #[arg(long, value_name = "ADDR", value_delimiter = ',', value_parser = parse_listen, requires = "udp", hide_short_help = true)]
     pub(super) listen: Vec<SocketAddr>,
     /// With --udp: IP addresses of sending programs, one for each of the sender's links that the flow uses. Default: 127.0.1.1,
     /// 127.0.1.2, ...
-    #[arg(long, value_name = "IP", value_delimiter = ',', requires = "udp")]
+    #[arg(
+        long,
+        value_name = "IP",
+        value_delimiter = ',',
+        requires = "udp",
+        hide_short_help = true
+    )]
     pub(super) from: Vec<IpAddr>,
     /// Seed of random losses and delays. Default: the scenario's
     #[arg(long, value_name = "N")]
@@ -93,14 +105,14 @@ pub(crate) struct Args {
     #[arg(long, value_name = "KEY=VALUE")]
     pub(super) set: Vec<String>,
     /// End after this time. Default: no limit
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", hide_short_help = true)]
     pub(super) duration: Option<Span>,
     /// Maximum time by which a packet may leave later than computed. If more than 1 % of the packets exceed it, the exit code is 124
-    #[arg(long, value_name = "TIME", default_value = "1 ms")]
+    #[arg(long, value_name = "TIME", default_value = "1 ms", hide_short_help = true)]
     pub(super) late: Span,
     /// Write this file when the emulator is ready: a JSON object with the namespaces and addresses {"nodes": {NAME: {"namespace",
     /// "addresses"}}}; with --udp the addresses {"listen", "to", "from"}
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub(super) ready_file: Option<PathBuf>,
     /// Print one JSON object instead of the tables: {"scenario", "flow", "seed", "elapsed_s", "emulated_s", "lateness_us", "unread_us", "too_slow",
     /// "exit_code", "packets", "links", "flows"}. Programs print to the same standard output

@@ -45,10 +45,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDR", value_delimiter = ',', requires = "server", value_parser = address::parse_listen)]
     listen: Vec<SocketAddr>,
     /// With --server: end after one measurement
-    #[arg(long, requires = "server")]
+    #[arg(long, requires = "server", hide_short_help = true)]
     once: bool,
     /// With --server: maximum duration of a measurement that a client requests
-    #[arg(long, value_name = "TIME", default_value = "1 h", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "1 h", value_parser = parse_time, hide_short_help = true)]
     max_time: f64,
     /// The server sends and this end receives
     #[arg(long, short = 'R', conflicts_with_all = ["server", "bidir"])]
@@ -69,7 +69,7 @@ pub(crate) struct Args {
     #[arg(long, short = 'n', value_name = "SIZE", conflicts_with = "time", value_parser = parse_amount)]
     bytes: Option<u64>,
     /// Time between reports, at least 50 ms
-    #[arg(long, short = 'i', value_name = "TIME", default_value = "1 s", value_parser = parse_time)]
+    #[arg(long, short = 'i', value_name = "TIME", default_value = "1 s", value_parser = parse_time, hide_short_help = true)]
     interval: f64,
     /// Print one JSON object at the end: {"start", "intervals", "end"}; with --server one line for each measurement: {"peer", "sent",
     /// "peer_received", "received", "peer_sent", "stopped", "error"}

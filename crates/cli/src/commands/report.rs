@@ -7,9 +7,9 @@ use whimbrel_report::Report;
 
 use crate::output::{EXIT_CODES, FAILED, Outcome, WRONG_USE, exit, fail, files_json, note, print_json};
 
-/// Write a report of saved results or of a recorded live transfer: one HTML file with tables and figures
+/// Write a report of saved results or of a recorded live transfer, as one HTML file
 ///
-/// The file also has a summary and a playback of recorded runs. It needs no network, and opens from disk in a browser of 2023 or later.
+/// The file has tables and figures, a summary and a playback of recorded runs. It needs no network, and opens from disk in a browser of 2023 or later.
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {

@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// File name at the receiver for the data read from standard input
     ///
     /// [default: stdin]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     name: Option<String>,
     /// Print one line of JSON for each file: {"name", "bytes", "begin", "sha256", "seconds"}; `begin` is the place from which it was sent
     #[arg(long)]

@@ -105,7 +105,7 @@ pub(crate) struct Args {
     #[arg(long, short = 'L', value_name = "[ADDR:]PORT:HOST:PORT[/udp]", conflicts_with = "server", value_parser = parse_forward)]
     forward: Vec<Forward>,
     /// Time without datagrams after which both ends remove a flow of datagrams
-    #[arg(long, value_name = "TIME", default_value = "60 s", value_parser = parse_idle)]
+    #[arg(long, value_name = "TIME", default_value = "60 s", value_parser = parse_idle, hide_short_help = true)]
     udp_idle: Duration,
     /// Create a TUN device with this IPv4 or IPv6 address, or with one of each (root, Linux). Both ends use addresses of the same network.
     /// A server sends each packet to the client that owns the destination address: the first client that uses an address owns it
@@ -113,7 +113,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDR/PREFIX", value_delimiter = ',', value_parser = parse_network)]
     tun: Vec<Network>,
     /// Largest packet of the TUN device in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 1400, requires = "tun", value_parser = clap::value_parser!(u16).range(576..))]
+    #[arg(long, value_name = "BYTES", default_value_t = 1400, requires = "tun", value_parser = clap::value_parser!(u16).range(576..), hide_short_help = true)]
     mtu: u16,
     /// Print one line of JSON for each event to standard output: {"event", "time", ...}, with the time in UTC (RFC 3339) and these
     /// fields by event: listening {"addresses", "sctp_port"}, forwarding {"protocol", "local", "target"}, device {"name", "addresses"},

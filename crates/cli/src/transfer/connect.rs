@@ -55,7 +55,7 @@ pub(crate) struct Toward {
     local: Vec<SocketAddr>,
     /// Maximum time until the association is established. Default: about 31 s, when all INIT retransmissions have failed; with --key 10 s
     /// until the key has been accepted once, because an end with another key does not answer
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", hide_short_help = true)]
     connect_timeout: Option<Span>,
 }
 

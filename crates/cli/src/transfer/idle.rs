@@ -19,7 +19,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 pub(crate) struct IdleOptions {
     /// At the end that listens: time after which an association is aborted if its peer has neither sent nor taken a message. Clients of
     /// this program send one at least every 20 s
-    #[arg(long, value_name = "TIME", default_value = "2 min", value_parser = parse)]
+    #[arg(long, value_name = "TIME", default_value = "2 min", value_parser = parse, hide_short_help = true)]
     idle_timeout: Duration,
 }
 

@@ -20,7 +20,7 @@ use super::key;
 const DEFAULT_PORT: u16 = 5000;
 
 /// Default scheme of both ends. The number of paths is known only after the handshake, so a single scheme has to serve all cases:
-/// it uses all paths at once, leaves a path after a single timeout, and is `veno-tabe` with a single path.
+/// it uses all paths at once, and leaves a path after a single timeout.
 const DEFAULT_SCHEME: &str = "multipath";
 
 /// The smallest and the largest size of a buffer in bytes. A message has to fit into it: an IP packet or a datagram of `tunnel`.
@@ -30,11 +30,11 @@ const MAX_BUFFER: u32 = 1 << 30;
 #[derive(clap::Args, Debug)]
 pub(crate) struct Options {
     /// SCTP port of the server or receiver
-    #[arg(long, default_value_t = DEFAULT_PORT, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, default_value_t = DEFAULT_PORT, value_parser = clap::value_parser!(u16).range(1..), hide_short_help = true)]
     pub(crate) port: u16,
     /// Send SCTP directly over IP (protocol 132) instead of in UDP, for peers that use the SCTP of their operating system. Linux, as root or with
     /// the capability CAP_NET_RAW. Addresses have no port then; both ends need it
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     raw: bool,
     /// Congestion control, loss recovery and use of paths: the name of a scheme (see `whimbrel schemes`). The default uses all
     /// paths at once and leaves a path after one timeout. Use the same scheme at both ends: each end applies it to the packets that
@@ -43,12 +43,12 @@ pub(crate) struct Options {
     scheme: Scheme,
     /// Size of the send buffer and of the receive buffer, such as 8MiB, 500kB or 1048576 (bytes), at least 64 KiB. Default: 1 MiB at the
     /// start, then enlarged automatically as the path requires
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, hide_short_help = true)]
     buffer: Option<u32>,
     /// Change a field of the association's configuration, such as --set rto_min="200 ms" or --set max_burst=4. The fields are those
     /// of [flow.sctp] in a scenario; `whimbrel schema` describes them under AssociationConfig. Defaults that differ:
     /// dynamic_addresses=true, and at the end that connects path_per_local_address=true
-    #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_change)]
+    #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_change, hide_short_help = true)]
     set: Vec<String>,
     /// Encrypt and authenticate all packets after the handshake with the key in this file: 16 to 128 random bytes, readable only by its owner,
     /// for one purpose only. `openssl rand -hex 32 > FILE; chmod 600 FILE` makes one. The other end needs the same key; an end without it is
@@ -57,11 +57,11 @@ pub(crate) struct Options {
     key: Option<PathBuf>,
     /// With --key: authenticate both ends and every chunk except INIT, INIT ACK and SHUTDOWN COMPLETE (RFC 4895), and encrypt nothing. The
     /// other end needs it too
-    #[arg(long, requires = "key")]
+    #[arg(long, requires = "key", hide_short_help = true)]
     auth_only: bool,
     /// Record the events of all associations to DIR/events.jsonl, in the format of `whimbrel run`: TSNs, windows, round-trip times, losses,
     /// verdicts, states. The file must not exist. `whimbrel export DIR` converts it for qvis and Perfetto
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub(crate) record: Option<PathBuf>,
 }
 
