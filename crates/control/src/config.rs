@@ -21,9 +21,10 @@ const SPAN_UNITS: &[(&str, u64)] = &[
     ("s", 1_000_000_000),
     ("min", 60_000_000_000),
     ("h", 3_600_000_000_000),
+    ("d", 86_400_000_000_000),
 ];
 
-/// Units of rate, in bits per second.
+/// Units of rate, in bits per second. Those without a slash are of other tools: iperf3 and tc. `mbps` is missing, because it means bytes in tc.
 const RATE_UNITS: &[(&str, u64)] = &[
     ("bit/s", 1),
     ("kbit/s", 1_000),
@@ -33,6 +34,12 @@ const RATE_UNITS: &[(&str, u64)] = &[
     ("kbps", 1_000),
     ("Mbps", 1_000_000),
     ("Gbps", 1_000_000_000),
+    ("bit", 1),
+    ("kbit", 1_000),
+    ("mbit", 1_000_000),
+    ("Mbit", 1_000_000),
+    ("gbit", 1_000_000_000),
+    ("Gbit", 1_000_000_000),
 ];
 
 /// Returned if a text is not a valid span or rate.
@@ -73,7 +80,7 @@ impl fmt::Display for UnitError {
 
 impl std::error::Error for UnitError {}
 
-const SPAN_TEXT: (&str, &str) = ("time span", "ns, us, ms, s, min, h, as in \"10 ms\"");
+const SPAN_TEXT: (&str, &str) = ("time span", "ns, us, ms, s, min, h, d, as in \"10 ms\"");
 const RATE_TEXT: (&str, &str) = ("rate", "bit/s, kbit/s, Mbit/s, Gbit/s, as in \"2 Mbit/s\"");
 
 fn parse(text: &str, names: (&'static str, &'static str), units: &[(&str, u64)]) -> Result<u64, UnitError> {
@@ -127,7 +134,7 @@ fn parse(text: &str, names: (&'static str, &'static str), units: &[(&str, u64)])
 impl FromStr for Span {
     type Err = UnitError;
 
-    /// Reads a number and a unit: ns, us, ms, s, min or h.
+    /// Reads a number and a unit: ns, us, ms, s, min, h or d.
     fn from_str(text: &str) -> Result<Self, UnitError> {
         parse(text, SPAN_TEXT, SPAN_UNITS).map(Span::from_nanos)
     }
@@ -136,7 +143,7 @@ impl FromStr for Span {
 impl FromStr for Rate {
     type Err = UnitError;
 
-    /// Reads a number and a unit: bit/s, kbit/s, Mbit/s or Gbit/s (bps, kbps, Mbps and Gbps are accepted too).
+    /// Reads a number and a unit: bit/s, kbit/s, Mbit/s or Gbit/s (bps, kbps, Mbps, Gbps, bit, kbit, mbit, Mbit, gbit and Gbit are accepted too).
     fn from_str(text: &str) -> Result<Self, UnitError> {
         parse(text, RATE_TEXT, RATE_UNITS).map(Rate::from_bps)
     }
@@ -218,8 +225,8 @@ impl JsonSchema for Span {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "string",
-            "description": "A length of time: a number and a unit (ns, us, ms, s, min, h).",
-            "pattern": "^[0-9_]+(\\.[0-9]+)? *(ns|us|µs|ms|s|min|h)$|^0$",
+            "description": "A length of time: a number and a unit (ns, us, ms, s, min, h, d).",
+            "pattern": "^[0-9_]+(\\.[0-9]+)? *(ns|us|µs|ms|s|min|h|d)$|^0$",
             "examples": ["10 ms", "1.5 s"],
         })
     }
@@ -234,7 +241,7 @@ impl JsonSchema for Rate {
         json_schema!({
             "type": "string",
             "description": "A data rate: a number and a unit (bit/s, kbit/s, Mbit/s, Gbit/s).",
-            "pattern": "^[0-9_]+(\\.[0-9]+)? *(bit/s|kbit/s|Mbit/s|Gbit/s|bps|kbps|Mbps|Gbps)$|^0$",
+            "pattern": "^[0-9_]+(\\.[0-9]+)? *(bit/s|kbit/s|Mbit/s|Gbit/s|bps|kbps|Mbps|Gbps|bit|kbit|[Mm]bit|[Gg]bit)$|^0$",
             "examples": ["2 Mbit/s", "128 kbit/s"],
         })
     }
@@ -259,6 +266,8 @@ mod tests {
         assert_eq!("2 Mbit/s".parse(), Ok(Rate::from_mbps(2)));
         assert_eq!("0.5Mbps".parse(), Ok(Rate::from_bps(500_000)));
         assert_eq!("1_000 bit/s".parse(), Ok(Rate::from_bps(1000)));
+        assert_eq!("10mbit".parse(), Ok(Rate::from_mbps(10)));
+        assert_eq!(span("7 d"), Ok(Span::from_secs(7 * 86_400)));
     }
 
     #[test]
@@ -277,8 +286,8 @@ mod tests {
             let error = span(bad).expect_err(bad);
             assert!(error.contains(&format!("\"{bad}\"")), "{error}");
         }
-        assert!(span("10").unwrap_err().contains("ns, us, ms, s, min, h"));
-        assert!("3 mbit".parse::<Rate>().unwrap_err().to_string().contains("Mbit/s"));
+        assert!(span("10").unwrap_err().contains("ns, us, ms, s, min, h, d"));
+        assert!("3 mbps".parse::<Rate>().unwrap_err().to_string().contains("Mbit/s"));
     }
 
     #[test]

@@ -126,9 +126,49 @@ impl LineIndex {
     }
 }
 
-/// Returns the hint for an unknown word: the nearest known one, or all of them if none is similar and they are few.
+/// Words of other tools and of everyday language, with ours. The first one that is known counts.
+const SYNONYMS: &[(&str, &[&str])] = &[
+    ("bandwidth", &["rate"]),
+    ("bitrate", &["rate"]),
+    ("buffer", &["queue", "send_buffer"]),
+    ("bw", &["rate"]),
+    ("capacity", &["rate"]),
+    ("cc", &["scheme", "window"]),
+    ("congestion", &["scheme"]),
+    ("congestion_control", &["scheme", "window"]),
+    ("destination", &["to"]),
+    ("dst", &["to"]),
+    ("fifo", &["drop-tail"]),
+    ("gemodel", &["gilbert-elliott"]),
+    ("latency", &["delay"]),
+    ("length", &["duration"]),
+    ("limit", &["packets"]),
+    ("newreno", &["standard"]),
+    ("owd", &["delay"]),
+    ("packet_loss", &["loss"]),
+    ("pfifo", &["drop-tail"]),
+    ("plr", &["loss", "rate"]),
+    ("probability", &["rate"]),
+    ("qlen", &["packets"]),
+    ("random", &["bernoulli"]),
+    ("reno", &["standard"]),
+    ("source", &["from"]),
+    ("src", &["from"]),
+    ("tail-drop", &["drop-tail"]),
+    ("throughput", &["rate"]),
+    ("time", &["duration"]),
+];
+
+/// Returns the hint for an unknown word: the known one with its meaning, or the nearest one, or all of them if none is similar and they are few.
 pub fn word_hint<S: AsRef<str>>(given: &str, known: &[S], what: &str) -> Option<String> {
-    if let Some(word) = nearest(given, known.iter().map(AsRef::as_ref)) {
+    let is_known = |word: &str| known.iter().any(|one| one.as_ref() == word);
+    let lower = given.to_lowercase();
+    let meant = SYNONYMS
+        .iter()
+        .filter(|(other, _)| *other == lower)
+        .flat_map(|(_, words)| *words);
+    let synonym = meant.copied().find(|word| is_known(word));
+    if let Some(word) = synonym.or_else(|| nearest(given, known.iter().map(AsRef::as_ref))) {
         return Some(format!("did you mean `{word}`?"));
     }
     (!known.is_empty() && known.len() <= 40).then(|| {
@@ -140,6 +180,26 @@ pub fn word_hint<S: AsRef<str>>(given: &str, known: &[S], what: &str) -> Option<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_other_tools_are_understood() {
+        let hint = |given: &str, known: &[&str]| word_hint(given, known, "keys");
+        assert_eq!(
+            hint("Reno", &["standard", "veno"]).as_deref(),
+            Some("did you mean `standard`?")
+        );
+        assert_eq!(
+            hint("cc", &["scheme", "rto_min"]).as_deref(),
+            Some("did you mean `scheme`?")
+        );
+        assert_eq!(
+            hint("buffer", &["send_buffer", "mtu"]).as_deref(),
+            Some("did you mean `send_buffer`?")
+        );
+        // Only words that are known here.
+        assert_eq!(hint("latency", &["packets"]).as_deref(), Some("known keys: `packets`"));
+        assert!(SYNONYMS.is_sorted_by_key(|(other, _)| *other));
+    }
 
     #[test]
     fn lines_and_columns_count_characters_from_one() {

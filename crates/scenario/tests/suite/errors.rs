@@ -96,7 +96,7 @@ fn large_groups_with_a_mistake_are_reported_quickly() {
     bad.toml:18:13: flow.upload0.to_links[0]: "x" given, allowed is the name of a link
       hint: there are: wifi
     "#);
-    insta::assert_snapshot!(errors(&flows(20_000, "start = true\n"), &[]), @r#"bad.toml:18:9: flow.upload0.start: boolean true given, a time span as a string with ns, us, ms, s, min, h, as in "10 ms" expected"#);
+    insta::assert_snapshot!(errors(&flows(20_000, "start = true\n"), &[]), @r#"bad.toml:18:9: flow.upload0.start: boolean true given, a time span as a string with ns, us, ms, s, min, h, d, as in "10 ms" expected"#);
     insta::assert_snapshot!(errors(&flows(20_000, "traffic = { message_bytes = 7 }\n"), &[]), @"bad.toml:18:11: flow.upload0.traffic: `kind` is missing");
 }
 
@@ -173,8 +173,12 @@ fn unknown_keys() {
     bad.toml:20:1: measure: unknown key `frm`
       hint: did you mean `from`?
     "#);
-    insta::assert_snapshot!(broken("delay = ", "bandwidth = "), @r#"
-    bad.toml:12:1: link.wifi: unknown key `bandwidth`
+    insta::assert_snapshot!(broken("rate = \"20", "bandwidth = \"20"), @r#"
+    bad.toml:11:1: link.wifi: unknown key `bandwidth`
+      hint: did you mean `rate`?
+    "#);
+    insta::assert_snapshot!(broken("delay = ", "colour = "), @r#"
+    bad.toml:12:1: link.wifi: unknown key `colour`
       hint: known keys: `name`, `between`, `rate`, `delay`, `mtu`, `queue`, `loss`, `jitter`, `duplicate`, `trace`, `schedule`, `cost`, `forward`, `reverse`
     "#);
     insta::assert_snapshot!(errors(&format!("{GOOD}[record]\nevent = \"all\"\n"), &[]), @r#"
@@ -186,10 +190,10 @@ fn unknown_keys() {
 #[test]
 fn wrong_types_and_units() {
     insta::assert_snapshot!(broken("\"10 ms\"", "10"), @r#"
-    bad.toml:12:9: link.wifi.delay: 10 lacks its unit: write a time span as a string with ns, us, ms, s, min, h, as in "10 ms"
+    bad.toml:12:9: link.wifi.delay: 10 lacks its unit: write a time span as a string with ns, us, ms, s, min, h, d, as in "10 ms"
     "#);
     insta::assert_snapshot!(broken("\"10 ms\"", "\"10 parsecs\""), @r#"
-    bad.toml:12:9: link.wifi.delay: "10 parsecs" has an unknown unit: a time span is written with ns, us, ms, s, min, h, as in "10 ms"
+    bad.toml:12:9: link.wifi.delay: "10 parsecs" has an unknown unit: a time span is written with ns, us, ms, s, min, h, d, as in "10 ms"
     "#);
     insta::assert_snapshot!(broken("rate = 0.01", "rate = \"one\""), @r#"
     bad.toml:13:37: link.wifi.loss.rate: text "one" given, a number expected
@@ -263,10 +267,10 @@ fn reports_several_problems_in_the_order_of_the_file() {
     insta::assert_snapshot!(errors(&text, &[]), @r#"
     bad.toml:10:1: link.wifi: unknown key `mtuu`
       hint: did you mean `mtu`?
-    bad.toml:13:9: link.wifi.delay: "ten" is not a time span: expected a number and a unit (ns, us, ms, s, min, h, as in "10 ms")
+    bad.toml:13:9: link.wifi.delay: "ten" is not a time span: expected a number and a unit (ns, us, ms, s, min, h, d, as in "10 ms")
     bad.toml:19:1: flow.upload: unknown key `too`
       hint: did you mean `to`?
-    bad.toml:20:9: flow.upload.start: 3 lacks its unit: write a time span as a string with ns, us, ms, s, min, h, as in "10 ms"
+    bad.toml:20:9: flow.upload.start: 3 lacks its unit: write a time span as a string with ns, us, ms, s, min, h, d, as in "10 ms"
     "#);
 }
 
