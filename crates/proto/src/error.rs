@@ -95,6 +95,9 @@ pub enum SendError {
         /// The number of streams.
         available: u16,
     },
+    /// The payload protocol identifier 4242 belongs to key management, which this association uses.
+    #[error("payload protocol identifier 4242 is reserved: it is that of key management")]
+    Reserved,
     /// An empty message cannot be sent (RFC 9260 §6.2).
     #[error("an empty message cannot be sent")]
     Empty,

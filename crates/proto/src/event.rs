@@ -175,6 +175,9 @@ pub enum CloseReason {
     /// The peer accepts only handshakes that are authenticated (RFC 4895), and this end has no shared key.
     #[error("refused: the peer requires a shared key")]
     KeyRequired,
+    /// The key management could not authenticate the peer, or the peer could not authenticate this end; the value says why.
+    #[error("no keys for encryption: {0}")]
+    NotAuthenticated(String),
     /// No answer to INIT or COOKIE ECHO after Max.Init.Retransmits attempts.
     #[error("no answer to the opening handshake")]
     HandshakeTimeout,

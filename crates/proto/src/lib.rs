@@ -39,8 +39,8 @@ pub use event::{CloseReason, Event, SendFailure, SendFailureCause};
 pub use ids::{AssocId, PathId};
 pub use message::{Message, MessagePayload, Received, Reliability};
 pub use protection::{
-    InsecureNullKeys, KeyExchange, KeyLimits, KeySource, MAX_METHODS, Party, Protect, ProtectionConfig,
-    ProtectionError, ProtectionStats, Role,
+    EpochKeys, HandshakeError, InsecureNullKeys, KeyExchange, KeyHandshake, KeyLimits, KeySource, KeySources,
+    MAX_METHODS, Party, PeerIdentity, Protect, ProtectionConfig, ProtectionError, ProtectionStats, Role,
 };
 pub use receive::ReceiverStats;
 pub use send::path::{JudgedLosses, PathInfo, PathQuality, PathState, RecoveryMode};

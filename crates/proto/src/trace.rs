@@ -94,6 +94,8 @@ pub enum TimerKind {
     FirstMessage,
     /// The peer has not shown yet that it has the keys of an encrypted association.
     Proof,
+    /// Key management with messages: the time for a handshake is over, or keys have to be renewed.
+    KeyManagement,
 }
 
 /// What happened.

@@ -38,6 +38,8 @@ struct Seen {
     authenticated: bool,
     /// A RE-CONFIG with requests.
     has_request: bool,
+    /// It is not encrypted, and messages are being exchanged for the keys.
+    is_plain: bool,
 }
 
 /// Returns whether a RE-CONFIG has a request, and not only responses.
@@ -96,7 +98,10 @@ impl Association {
         self.receiving.answers = Answers::default();
         let replies = ctx.replies.len();
         let mut result = Ok(());
-        let mut seen = Seen::default();
+        let mut seen = Seen {
+            is_plain: !is_protected && self.agreed.is_keying(self.state),
+            ..Seen::default()
+        };
         for (position, chunk) in packet.chunks().enumerate() {
             match self.on_chunk(ctx, meta, from, packet, (position, chunk), &mut seen) {
                 ControlFlow::Continue(taken) => result = result.and(taken),
@@ -119,6 +124,9 @@ impl Association {
             self.watch_port(ctx.now, meta);
         }
         if seen.has_data {
+            if seen.is_plain {
+                self.sending.follow(from);
+            }
             if self.agreed.eci.in_use {
                 self.agreed.eci.on_data(meta, self.sending.uses_ecn());
             }
@@ -151,6 +159,7 @@ impl Association {
         seen: &mut Seen,
     ) -> ControlFlow<Discard, Result<(), Discard>> {
         ControlFlow::Continue(match chunk {
+            Ok(chunk) if seen.is_plain && !Association::is_for_keying(&chunk) => Err(Discard::Unprotected),
             // RFC 4895 §6.3: a chunk that requires authentication and has none is discarded.
             Ok(chunk) if !seen.authenticated && self.must_be_authenticated(&chunk) => Err(Discard::Unauthenticated),
             Ok(Chunk::Auth(auth)) if self.agreed.auth.is_some() => {
@@ -195,6 +204,11 @@ impl Association {
             }
             Ok(Chunk::Data(data)) => {
                 seen.has_data = true;
+                if seen.is_plain
+                    && let Err(reason) = self.check_keying_data(ctx, &data)
+                {
+                    return ControlFlow::Break(reason);
+                }
                 self.on_data(ctx, &data, from)
             }
             // Without negotiation, it is an unknown chunk (RFC 9260 §3.2). It contains no other DTLS chunk.
@@ -392,7 +406,17 @@ impl Association {
             receiver.request_sack();
         }
         receiver.on_packet_end(ctx.now, from.0);
-        let has_message = receiver.has_message();
+        if self.agreed.has_key_messages() {
+            self.take_key_messages(ctx);
+        }
+        let has_message = self
+            .receiving
+            .receiver
+            .as_ref()
+            .is_some_and(|receiver| receiver.has_message());
+        if self.agreed.is_keying(self.state) || self.state == State::Closed {
+            return;
+        }
         if has_message {
             self.note_use();
         }

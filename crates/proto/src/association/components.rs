@@ -12,6 +12,7 @@ use super::pings::Pings;
 use super::ranges::Reports;
 use super::reconfig::Reconfig;
 use super::stamping::Stamping;
+use super::state::State;
 use super::stats::Counters;
 use crate::event::Event;
 use crate::protection::Protection;
@@ -133,6 +134,18 @@ impl Agreed {
             Some(Offered::Dtls { protection, .. }) => protection.as_deref_mut(),
             _ => None,
         }
+    }
+
+    /// Returns whether the keys of DTLS chunks come from a method that exchanges messages.
+    pub(super) fn has_key_messages(&self) -> bool {
+        self.protection().is_some_and(Protection::is_managed)
+    }
+
+    /// Returns whether the handshake is done, and packets are not encrypted yet because messages are being exchanged for the keys.
+    #[inline]
+    pub(super) fn is_keying(&self, state: State) -> bool {
+        let protection = self.protection();
+        protection.is_some_and(|protection| !protection.is_in_force()) && state.is_established()
     }
 
     /// Sets the DTLS chunks that were negotiated, or none.

@@ -208,20 +208,39 @@ impl Association {
         self.timers.t1 = NEVER;
         self.handshake.cookie = None;
         self.set_state(ctx, State::Established);
-        if self.needs_proof() {
-            self.await_proof(ctx.now);
-        } else {
-            self.report_connected();
+        if !self.agreed.is_keying(self.state) {
+            self.announce(ctx.now);
         }
         let progress = self.sending.establish(ctx);
         self.apply(ctx, progress);
+        if self.agreed.is_keying(self.state) {
+            self.begin_keying(ctx);
+        } else {
+            self.begin_use(ctx);
+        }
+    }
+
+    /// Reports the association to the user, once the peer has shown that it has the keys.
+    pub(super) fn announce(&mut self, now: Time) {
+        if self.needs_proof() {
+            self.await_proof(now);
+        } else {
+            self.report_connected(now);
+        }
+    }
+
+    /// The association can be used: the handshake is done, and all packets are encrypted if they have to be.
+    pub(super) fn begin_use(&mut self, ctx: &mut Context<'_>) {
         self.start_autoclose(ctx.now);
         self.announce_hidden(ctx);
         self.shutdown_if_wanted(ctx);
     }
 
     /// Reports to the user that the association is established, and with which streams.
-    pub(crate) fn report_connected(&mut self) {
+    pub(crate) fn report_connected(&mut self, now: Time) {
+        if self.agreed.has_key_messages() {
+            self.sending.end_following(now);
+        }
         self.user.events.push_back(Event::Connected {
             accepted: self.ends.accepted,
             outbound_streams: self.ends.outbound_streams,

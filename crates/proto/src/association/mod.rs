@@ -11,6 +11,7 @@ mod congestion_control;
 mod eci;
 mod ecn;
 mod handshake;
+mod keying;
 mod keys;
 mod memory;
 mod ping;
@@ -36,7 +37,7 @@ use std::sync::Arc;
 
 use rand_core::Rng;
 use whimbrel_control::{GroundTruth, Time};
-use whimbrel_wire::Tsn;
+use whimbrel_wire::{Tsn, key_management};
 
 use components::{Agreed, Ends, Handshake, Notices, Offered, PeerCookie, Receiving, User};
 pub(crate) use handshake::{address_parameters, random_tag};
@@ -55,7 +56,7 @@ use crate::config::Resolved;
 use crate::context::{Context, Scratch};
 use crate::event::{CloseReason, Event, SendFailureCause};
 use crate::extensions::Extensions;
-use crate::protection::ProtectionAgreement;
+use crate::protection::{MAX_HANDSHAKE, ProtectionAgreement};
 use crate::receive::{Receiver, ReceiverConfig, ReceiverStats};
 use crate::send::path::Path;
 use crate::send::{Progress, Sending};
@@ -360,6 +361,10 @@ impl Association {
         // The fragments of an interleaved message lie anywhere: none of them is dropped.
         config.takes_back = !self.uses_nr_sack() && !self.agreed.interleaves;
         config.interleaves = self.agreed.interleaves;
+        config.aside = self
+            .agreed
+            .has_key_messages()
+            .then_some((key_management::PPID, MAX_HANDSHAKE as u32));
         config.new_gaps_only = self.uses_new_gaps();
         config.gives_up = self.agreed.gives_up;
         config.sack_each_path = self.agreed.stamping.as_ref().is_some_and(|stamping| stamping.repeats());

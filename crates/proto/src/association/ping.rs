@@ -31,7 +31,7 @@ impl Association {
             .get(path)
             .filter(|path| path.is_open())
             .map(Path::max_packet)
-            .filter(|_| self.state == State::Established)
+            .filter(|_| self.state == State::Established && !self.agreed.is_keying(self.state))
         else {
             return false;
         };

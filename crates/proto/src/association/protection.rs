@@ -7,7 +7,7 @@ use super::{Agreement, Association, State};
 use crate::config::NEVER;
 use crate::endpoint::{Cookie, Farewell, Guard};
 use crate::error::Discard;
-use crate::protection::{KeyExchange, Opened, Party, Protection, ProtectionStats, own_offer};
+use crate::protection::{KeyExchange, Opened, Party, PeerIdentity, Protection, ProtectionStats, own_offer};
 use crate::send::path::Path;
 use crate::{PacketMeta, PathId};
 
@@ -38,11 +38,31 @@ impl Association {
             let protection = exchange.and_then(|exchange| Protection::new(&self.config.protection, exchange));
             self.agreed.set_protection(protection);
         }
+        let is_managed = self.agreed.protection().is_some_and(Protection::is_managed);
+        let is_in_force = self.agreed.protection().is_none_or(Protection::is_in_force);
+        self.sending.hold_back(is_managed && !is_in_force);
     }
 
-    /// Returns whether all packets after the handshake are encrypted (draft-ietf-tsvwg-sctp-dtls-chunk).
+    /// Returns whether all packets after the handshake are encrypted (draft-ietf-tsvwg-sctp-dtls-chunk). If messages are exchanged for
+    /// the keys, these come before: [`Event::Connected`](crate::Event::Connected) reports that the packets are encrypted.
     pub fn is_protected(&self) -> bool {
         self.agreed.protection().is_some()
+    }
+
+    /// Returns who the peer is, from [`Event::Connected`](crate::Event::Connected) to the end of the association, if a key management method has
+    /// authenticated it.
+    pub fn peer_identity(&self) -> Option<&PeerIdentity> {
+        self.agreed.protection()?.peer()
+    }
+
+    /// Returns the key management method that both ends have agreed on, if packets are encrypted.
+    pub fn key_management_method(&self) -> Option<u8> {
+        Some(self.agreed.protection()?.exchange().method())
+    }
+
+    /// Returns whether packets have to be encrypted.
+    pub(crate) fn requires_protection(&self) -> bool {
+        self.agreed.protection().is_some_and(Protection::is_in_force)
     }
 
     /// Returns the counters of DTLS chunks, all zero without them.
@@ -58,7 +78,8 @@ impl Association {
     /// Returns whether the packets that are sent now are encrypted: not before the handshake is done, because the peer has no keys before.
     // [dtls:5.2-3]
     pub(super) fn seals(&self) -> bool {
-        self.is_protected() && !matches!(self.state, State::CookieWait | State::CookieEchoed)
+        let is_in_force = self.agreed.protection().is_some_and(Protection::is_in_force);
+        is_in_force && !matches!(self.state, State::CookieWait | State::CookieEchoed)
     }
 
     /// Returns the bytes that encryption adds to each packet.
@@ -75,8 +96,10 @@ impl Association {
     /// Returns what protects a packet that does not come from the queue of control chunks; `None` if it must not be sent. `is_signed`: RFC 4895
     /// applies to it.
     pub(super) fn guard(&mut self, is_signed: bool) -> Option<Guard> {
-        if let Some(protection) = self.agreed.protection_mut() {
-            return protection.seal().map(Guard::Sealed);
+        match self.agreed.protection_mut() {
+            Some(protection) if protection.is_in_force() => return protection.seal().map(Guard::Sealed),
+            Some(_) => return Some(Guard::Nothing),
+            None => {}
         }
         let auth = self.agreed.auth.as_ref().filter(|_| is_signed);
         Some(auth.map_or(Guard::Nothing, |auth| Guard::Signed(auth.signer.clone())))
@@ -114,7 +137,9 @@ impl Association {
             return Err(Discard::OutOfTheBlue);
         }
         let protection = self.agreed.protection_mut().ok_or(Discard::Unexpected)?;
-        protection.open_packet(now, from, packet, plain)
+        let opened = protection.open_packet(now, from, packet, plain)?;
+        protection.count(packet.wire_len());
+        Ok(opened)
     }
 
     /// An opened packet has come from the peer: it is marked as received. A copy from elsewhere is not, which would make a replay of the original.
@@ -129,7 +154,7 @@ impl Association {
     /// Returns whether the association was established by a COOKIE ECHO, which anyone can send, and the peer has not shown yet that it has the
     /// keys. The user does not know of the association before.
     pub(super) fn awaits_proof(&self) -> bool {
-        self.proof_due() != NEVER
+        self.proof_due() != NEVER || self.agreed.is_keying(self.state)
     }
 
     /// Returns when to ask again for a packet that opens.
@@ -165,7 +190,12 @@ impl Association {
     pub(super) fn awaits_proof_again(&mut self, now: Time) -> bool {
         self.handshake.init_retransmits += 1;
         self.ask_for_proof(now);
-        self.handshake.init_retransmits <= MAX_PROOFS
+        // With messages for the keys, the peer can answer once it has received the last one of them.
+        let most = match self.agreed.has_key_messages() {
+            true => self.config.protection.handshake_timeout.as_millis() / PROOF_INTERVAL.as_millis(),
+            false => 0,
+        };
+        u64::from(self.handshake.init_retransmits) <= most.max(MAX_PROOFS.into())
     }
 
     /// Returns whether a host without the keys may have opened this association in the name of the peer.
@@ -191,6 +221,7 @@ impl Association {
         let is_refusal = |chunk| matches!(chunk, Ok(Chunk::Abort { .. } | Chunk::Error { .. }));
         let is_admitted = match self.agreed.protection() {
             None => true,
+            Some(protection) if !protection.is_in_force() => true,
             Some(_) if self.state == State::CookieEchoed => packet.chunks().all(is_refusal),
             Some(_) => false,
         };

@@ -20,6 +20,7 @@ impl Association {
     pub(crate) fn shutdown(&mut self, ctx: &mut Context<'_>) {
         match self.state {
             State::CookieWait | State::CookieEchoed => self.user.notices.shutdown_wanted = true,
+            State::Established if self.agreed.is_keying(self.state) => self.user.notices.shutdown_wanted = true,
             State::Established => {
                 self.set_state(ctx, State::ShutdownPending);
                 self.guard_shutdown(ctx.now);

@@ -77,7 +77,8 @@ impl Association {
             .min(sack)
             .min(ports)
             .min(reconfig)
-            .min(self.proof_due());
+            .min(self.proof_due())
+            .min(self.keying_due());
         own.min(self.sending.next_timeout())
     }
 
@@ -99,6 +100,9 @@ impl Association {
         }
         if self.proof_due() <= ctx.now {
             self.on_proof_timer(ctx);
+        }
+        if self.keying_due() <= ctx.now {
+            self.on_keying_timer(ctx);
         }
         for index in self.sending.paths().ids() {
             let progress = self.sending.on_path_timers(ctx, index);
@@ -185,7 +189,8 @@ impl Association {
 
     /// A message has arrived, or the peer has acknowledged data: it is no handshake without a purpose.
     pub(super) fn note_use(&mut self) {
-        if self.ends.accepted {
+        // Whoever has sent no more than messages for the keys may be anyone.
+        if self.ends.accepted && !self.awaits_proof() {
             self.timers.t1 = NEVER;
         }
     }

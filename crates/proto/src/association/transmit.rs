@@ -37,6 +37,7 @@ impl Association {
         if self.state == State::Closed || self.has_spent_keys() {
             return None;
         }
+        self.renew_keys_if_due(ctx);
         if self.sending.may_give_up() && self.state.may_send_data() {
             let progress = self.sending.give_up_due(ctx);
             self.apply(ctx, progress);
@@ -114,7 +115,11 @@ impl Association {
         } else if let Some(auth) = self.agreed.auth.as_ref().filter(|_| packet.signed) {
             auth.signer.seal(packet.sink);
         }
+        let is_sealed = packet.sealed;
         let wire_len = packet.finish(self.agreed.sends_zero_checksum);
+        if let Some(protection) = self.agreed.protection_mut().filter(|_| is_sealed) {
+            protection.count(wire_len);
+        }
         self.count_packet(ctx, path, wire_len);
         wire_len
     }

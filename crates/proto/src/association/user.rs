@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use whimbrel_wire::{Payload, Tsn};
+use whimbrel_wire::{Payload, Tsn, key_management};
 
 use super::{Association, State};
 use crate::context::Context;
@@ -22,6 +22,7 @@ impl Association {
         if message.is_empty() {
             return Err(SendError::Empty);
         }
+        self.check_ppid(message.ppid)?;
         if message.stream >= self.ends.outbound_streams {
             return Err(SendError::NoSuchStream {
                 stream: message.stream,
@@ -47,6 +48,9 @@ impl Association {
 
     /// Reads the next message (RFC 9260 §11.1.7).
     pub(crate) fn recv(&mut self, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
+        if self.agreed.is_keying(self.state) {
+            return None;
+        }
         let mut received = match self
             .receiving
             .before_restart
@@ -135,12 +139,39 @@ impl Association {
     /// this TSN.
     pub(super) fn give_up_messages(&mut self, cause: SendFailureCause, initial_tsn: Tsn) {
         let events = self.sending.give_up_all(cause, initial_tsn);
-        self.user.events.extend(events);
+        self.user.events.extend(self.without_key_messages(events));
     }
 
     /// Gives up messages of streams that the peer does not allow (RFC 9260 §5.1.1).
     pub(super) fn give_up_streams(&mut self) {
         let mut progress = self.sending.give_up_streams(self.ends.outbound_streams);
         self.user.events.extend(progress.take_news());
+    }
+
+    /// Returns whether the user may not send a message with this payload protocol identifier.
+    ///
+    /// # Errors
+    /// Returns an error if it is that of key management, and this association uses it.
+    pub(super) fn check_ppid(&self, ppid: u32) -> Result<(), SendError> {
+        // Before the handshake, the method is not known yet.
+        let may_have_messages =
+            self.agreed.has_key_messages() || self.offers_key_messages() && !self.state.is_established();
+        match ppid == key_management::PPID && may_have_messages {
+            true => Err(SendError::Reserved),
+            false => Ok(()),
+        }
+    }
+
+    fn offers_key_messages(&self) -> bool {
+        let keys = self.config.protection.keys.as_ref();
+        keys.is_some_and(|keys| keys.methods().iter().any(|method| keys.has_messages(*method)))
+    }
+
+    /// Removes what is not the user's from the events of messages that are given up.
+    pub(super) fn without_key_messages(&self, mut events: Vec<Event>) -> Vec<Event> {
+        if self.agreed.has_key_messages() {
+            events.retain(|event| !matches!(event, Event::SendFailed(failed) if failed.ppid == key_management::PPID));
+        }
+        events
     }
 }

@@ -548,7 +548,29 @@ impl AssociationConfig {
         Ok(())
     }
 
+    fn validate_key_management(&self) -> Result<(), ConfigError> {
+        let config = &self.protection;
+        if config.handshake_timeout < Span::from_millis(1) {
+            let allowed = "allowed is 1 ms or more";
+            return Err(ConfigError::new(
+                "protection.handshake_timeout",
+                "less than 1 ms",
+                allowed,
+            ));
+        }
+        if config.rekey_interval < Span::from_secs(1) {
+            let allowed = "allowed is 1 s or more";
+            return Err(ConfigError::new("protection.rekey_interval", "less than 1 s", allowed));
+        }
+        if config.rekey_bytes < 1_000_000 {
+            let allowed = "allowed are 1000000 bytes or more";
+            return Err(ConfigError::new("protection.rekey_bytes", config.rekey_bytes, allowed));
+        }
+        Ok(())
+    }
+
     fn validate_auth(&self) -> Result<(), ConfigError> {
+        self.validate_key_management()?;
         if let Some(keys) = &self.protection.keys {
             let count = keys.methods().len();
             if !(1..=MAX_METHODS).contains(&count) {

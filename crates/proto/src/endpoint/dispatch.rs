@@ -172,7 +172,7 @@ impl Endpoint {
             },
         };
         if association.accept_packet(now, known, opened) {
-            association.report_connected();
+            association.report_connected(now);
         }
         let Some(first) = inner.first_chunk_type() else {
             return Err(Discard::Malformed);
@@ -244,7 +244,7 @@ impl Endpoint {
                 Err(Discard::VerificationTag)
             };
         }
-        if association.is_protected() {
+        if association.requires_protection() {
             // The peer's own tag shows no key.
             return Err(Discard::Unprotected);
         }

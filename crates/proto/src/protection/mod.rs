@@ -1,11 +1,17 @@
 //! DTLS chunks (draft-ietf-tsvwg-sctp-dtls-chunk): every packet of an association is encrypted, on all of its paths.
 //!
-//! This crate has no cryptography. Records are sealed and opened by a [`Protect`], which a [`KeySource`] makes once the handshake is done. The
-//! rest is here: what both ends agree on, epochs, sequence numbers, replays, the limits of a key. [`InsecureNullKeys`] takes the same room and protects
+//! This crate has no cryptography. Records are sealed and opened by a [`Protect`], which a [`KeySource`] makes once the handshake is done: at once,
+//! or by messages ([`KeyHandshake`]), which `management.rs` carries. The rest is here: what both ends agree on, epochs, sequence numbers, replays, the limits of a key. [`InsecureNullKeys`] takes the same room and protects
 //! nothing, for simulations.
 
+mod combined;
 mod counters;
 mod exchange;
+mod handshake;
+mod management;
+mod manager;
+#[cfg(test)]
+mod manager_tests;
 mod null;
 mod opening;
 mod sealing;
@@ -17,11 +23,15 @@ mod window;
 use core::fmt;
 use std::sync::Arc;
 
+use whimbrel_control::Span;
 use whimbrel_wire::RECORD_HEADER_LEN;
 
+pub use combined::KeySources;
 pub use counters::ProtectionStats;
 pub use exchange::{KeyExchange, Party, Role};
 pub(crate) use exchange::{Offer, ProtectionAgreement, negotiate, own_offer};
+pub use handshake::{EpochKeys, HandshakeError, KeyHandshake, PeerIdentity};
+pub(crate) use manager::{KeyFailure, MAX_HANDSHAKE, Step};
 pub use null::InsecureNullKeys;
 pub(crate) use opening::Opened;
 pub(crate) use sealing::Sealing;
@@ -67,18 +77,42 @@ pub trait Protect: fmt::Debug + Send + Sync {
     fn limits(&self) -> KeyLimits;
 }
 
-/// Makes the keys of associations: a key management method without messages.
+/// Makes the keys of associations, by one or several key management methods. A method either derives keys from what both ends know
+/// ([`derive`](Self::derive)), or exchanges messages ([`has_messages`](Self::has_messages), [`begin`](Self::begin)).
 pub trait KeySource: fmt::Debug + Send + Sync {
     /// Returns the identifiers of the methods that are offered to the peer, the most preferred first: 1 to
     /// [`MAX_METHODS`], each once.
     fn methods(&self) -> &[u8];
 
     /// Returns the keys for the records that `sender` sends in this epoch. They must depend on all of `exchange`, on `sender` and on the epoch:
-    /// keys that are used twice with the same sequence numbers reveal what they protect.
+    /// keys that are used twice with the same sequence numbers reveal what they protect. Not called for methods with messages.
     ///
     /// # Errors
     /// Returns an error if there are no keys. Nothing is sent or received then.
     fn derive(&self, exchange: &KeyExchange, sender: Role, epoch: u64) -> Result<Arc<dyn Protect>, ProtectionError>;
+
+    /// Returns whether this method exchanges messages. By default none does.
+    fn has_messages(&self, method: u8) -> bool {
+        let _ = method;
+        false
+    }
+
+    /// Begins a handshake of the method that the exchange names, with this role: the client sends the first message. The role may differ
+    /// from that in the exchange when keys are renewed. The keys must depend on the parameters of both ends in `exchange` (draft, "Downgrade
+    /// Attacks").
+    ///
+    /// # Errors
+    /// Returns an error if this end cannot begin, or if the method has no messages.
+    fn begin(&self, exchange: &KeyExchange, role: Role) -> Result<Box<dyn KeyHandshake>, HandshakeError> {
+        let _ = (exchange, role);
+        Err(HandshakeError::new("this key management method has no messages"))
+    }
+
+    /// Returns whether a message of the peer is the first one of a handshake of this method, as a client sends it.
+    fn is_first(&self, method: u8, message: &[u8]) -> bool {
+        let _ = (method, message);
+        false
+    }
 }
 
 /// Most identifiers of key management methods that an end offers.
@@ -104,13 +138,38 @@ const CONTENT_TYPE_LEN: usize = 1;
 /// Encryption does not cover the addresses of packets. Behind a NAT, a host that sees the packets of both directions and is faster than the network
 /// can have its own address added, and then delay or drop what is sent there, unless
 /// [`address_translation`](crate::AssociationConfig::address_translation) is false.
-#[derive(Clone, Default)]
+///
+/// With a method that exchanges messages (draft-porfiri-tsvwg-sctp-dtls-handshake), these are sent in plaintext after the handshake of SCTP.
+/// Nothing else is sent or accepted before the packets are encrypted: messages of the user wait.
+#[derive(Clone)]
 pub struct ProtectionConfig {
     /// The source of the keys. Absent: DTLS chunks are not offered. With it, RFC 4895 is not offered: the draft forbids both together.
     pub keys: Option<Arc<dyn KeySource>>,
     /// Whether an association without DTLS chunks is refused ("strict DTLS mode" of the draft). Otherwise whoever can change the packets of the
     /// handshake can remove the offer, and nothing is encrypted.
     pub required: bool,
+    /// How long the first exchange of messages of a key management method may take, from the handshake of SCTP on. Then the association ends. At
+    /// least 1 ms. Default: 10 s.
+    pub handshake_timeout: Span,
+    /// When a method with messages renews the keys, by another handshake: at this age. The association ends if the keys are not renewed at twice
+    /// this age, or 300 s after it if that is later. At least 1 s. Default: 1 h (draft, "Rekeying Policy"). They are renewed in any case before they have been used too
+    /// often ([`KeyLimits`]).
+    pub rekey_interval: Span,
+    /// After how many bytes of packets, sent and received, a method with messages renews the keys. At least 1,000,000. Default: 10^11
+    /// (100 GB; draft, "Rekeying Policy").
+    pub rekey_bytes: u64,
+}
+
+impl Default for ProtectionConfig {
+    fn default() -> Self {
+        ProtectionConfig {
+            keys: None,
+            required: false,
+            handshake_timeout: Span::from_secs(10),
+            rekey_interval: Span::from_secs(3600),
+            rekey_bytes: 100_000_000_000,
+        }
+    }
 }
 
 impl ProtectionConfig {
@@ -119,6 +178,7 @@ impl ProtectionConfig {
         ProtectionConfig {
             keys: Some(keys),
             required: true,
+            ..ProtectionConfig::default()
         }
     }
 }
@@ -131,7 +191,8 @@ impl PartialEq for ProtectionConfig {
             (Some(one), Some(two)) => Arc::ptr_eq(one, two),
             _ => false,
         };
-        same && self.required == other.required
+        let times = |config: &Self| (config.handshake_timeout, config.rekey_interval, config.rekey_bytes);
+        same && self.required == other.required && times(self) == times(other)
     }
 }
 

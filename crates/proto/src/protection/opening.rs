@@ -219,11 +219,21 @@ impl OpenKeys {
     /// Returns the keys of the peer's first epoch.
     pub(super) fn new(source: &dyn KeySource, exchange: &KeyExchange) -> Option<Self> {
         let keys = source.derive(exchange, exchange.role.other(), FIRST_EPOCH).ok()?;
-        Some(OpenKeys {
+        Some(OpenKeys::with(keys))
+    }
+
+    /// Opens the records of the first epoch with these keys.
+    pub(super) fn with(keys: Arc<dyn Protect>) -> Self {
+        OpenKeys {
             current: Epoch::new(FIRST_EPOCH, keys),
             previous: None,
             next: None,
-        })
+        }
+    }
+
+    /// Opens the records of the next epoch with these keys, once some arrive.
+    pub(super) fn expect(&mut self, epoch: u64, keys: Arc<dyn Protect>) {
+        self.next = Some(Box::new(Epoch::new(epoch, keys)));
     }
 
     /// Opens a record. `plain` has its chunks then. It counts as received only when it is [accepted](Self::accept).
@@ -234,7 +244,7 @@ impl OpenKeys {
         &mut self,
         arrival: Arrival<'_>,
         plain: &mut Vec<u8>,
-        source: (&dyn KeySource, &KeyExchange),
+        source: Option<(&dyn KeySource, &KeyExchange)>,
         stats: &mut ProtectionStats,
     ) -> Result<Opened, Discard> {
         // RFC 9147 §4: before it is copied.
@@ -256,8 +266,8 @@ impl OpenKeys {
         }
     }
 
-    /// Returns the epoch with these low bits.
-    fn epoch_of(&mut self, bits: u8, (source, exchange): (&dyn KeySource, &KeyExchange)) -> Option<&mut Epoch> {
+    /// Returns the epoch with these low bits. If keys are derived, those of the next epoch are when a record may be of it.
+    fn epoch_of(&mut self, bits: u8, source: Option<(&dyn KeySource, &KeyExchange)>) -> Option<&mut Epoch> {
         let is_of = |epoch: u64| epoch & 3 == u64::from(bits);
         let number = self.current.number + 1;
         if is_of(self.current.number) {
@@ -267,7 +277,7 @@ impl OpenKeys {
             let previous = self.previous.as_mut().map(|(epoch, _)| epoch);
             return previous.filter(|epoch| is_of(epoch.number));
         }
-        if self.next.is_none() {
+        if let Some((source, exchange)) = source.filter(|_| self.next.is_none()) {
             // Once for each epoch: forged records do not cost a derivation each.
             let keys = source.derive(exchange, exchange.role.other(), number);
             self.next = keys.ok().map(|keys| Box::new(Epoch::new(number, keys)));
@@ -297,15 +307,20 @@ impl OpenKeys {
         self.current.is_used_up()
     }
 
+    /// Returns whether half as many have.
+    pub(super) fn is_half_spent(&self) -> bool {
+        self.current.failed >= self.current.keys.limits().failed.div_ceil(2)
+    }
+
     pub(super) fn heap_bytes(&self) -> usize {
         let previous = self.previous.as_ref().map_or(0, |(epoch, _)| epoch.heap_bytes());
         let next = self.next.as_ref().map_or(0, |_| size_of::<Epoch>());
         self.current.heap_bytes() + previous + next
     }
 
-    /// Releases the memory of earlier transfers.
-    pub(super) fn release(&mut self) {
-        self.next = None;
+    /// Releases the memory of earlier transfers. `derives`: the keys of the next epoch can be derived again.
+    pub(super) fn release(&mut self, derives: bool) {
+        self.next.take_if(|_| derives);
         let previous = self.previous.as_mut().map(|(epoch, _)| epoch);
         for epoch in core::iter::once(&mut self.current).chain(previous) {
             epoch.window.shrink();

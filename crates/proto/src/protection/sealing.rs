@@ -62,27 +62,42 @@ pub(super) struct SealKeys {
 
 impl SealKeys {
     /// Returns the keys of the first epoch.
-    // [dtls:3.1-5]
     pub(super) fn new(source: &dyn KeySource, exchange: &KeyExchange) -> Option<Self> {
         let keys = source.derive(exchange, exchange.role, FIRST_EPOCH).ok()?;
-        Some(SealKeys {
+        Some(SealKeys::with(keys))
+    }
+
+    /// Seals the records of the first epoch with these keys.
+    // [dtls:3.1-5]
+    pub(super) fn with(keys: Arc<dyn Protect>) -> Self {
+        SealKeys {
             keys,
             epoch: FIRST_EPOCH,
             next: 0,
-        })
+        }
     }
 
-    /// Returns the keys for the next packet. The next epoch begins when half of the key's uses are spent. Returns `None` if there are none left.
-    pub(super) fn take(&mut self, source: &dyn KeySource, exchange: &KeyExchange) -> Option<Sealing> {
-        let limit = self.keys.limits().sealed;
-        if self.next >= limit.div_ceil(2)
+    /// The next epoch begins, with these keys.
+    pub(super) fn renew(&mut self, keys: Arc<dyn Protect>) {
+        *self = SealKeys {
+            keys,
+            epoch: self.epoch + 1,
+            next: 0,
+        };
+    }
+
+    /// Returns whether half of the key's uses are spent.
+    pub(super) fn is_half_spent(&self) -> bool {
+        self.next >= self.keys.limits().sealed.div_ceil(2)
+    }
+
+    /// Returns the keys for the next packet. If keys are derived from `source`, the next epoch begins when half of the key's uses are spent. Returns
+    /// `None` if there are none left.
+    pub(super) fn take(&mut self, source: Option<(&dyn KeySource, &KeyExchange)>) -> Option<Sealing> {
+        if let Some((source, exchange)) = source.filter(|_| self.is_half_spent())
             && let Ok(keys) = source.derive(exchange, exchange.role, self.epoch + 1)
         {
-            *self = SealKeys {
-                keys,
-                epoch: self.epoch + 1,
-                next: 0,
-            };
+            self.renew(keys);
         }
         if self.next >= self.keys.limits().sealed {
             return None;
@@ -106,6 +121,11 @@ impl SealKeys {
 
     /// Returns the bytes that a packet has more than its chunks, whose length is a multiple of four.
     pub(super) fn len(&self) -> usize {
-        (DTLS_HEADER_LEN + CONTENT_TYPE_LEN + self.keys.overhead()).next_multiple_of(4)
+        packet_overhead(self.keys.overhead())
     }
+}
+
+/// Returns the bytes that a packet has more than its chunks, whose length is a multiple of four, with a tag of this length.
+pub(super) fn packet_overhead(tag: usize) -> usize {
+    (DTLS_HEADER_LEN + CONTENT_TYPE_LEN + tag).next_multiple_of(4)
 }

@@ -83,6 +83,8 @@ pub(crate) struct ReceiverConfig {
     pub(crate) gives_up: bool,
     /// Data comes in I-DATA chunks (RFC 8260). Then `takes_back` is false.
     pub(crate) interleaves: bool,
+    /// Messages with this payload protocol identifier are not for the user, and have at most so many bytes.
+    pub(crate) aside: Option<(u32, u32)>,
     /// The largest distance of an accepted TSN from the cumulative TSN. A TSN more than 65535 above the cumulative TSN is reported
     /// only after the gap is filled.
     pub(crate) max_tsn_window: u32,
@@ -122,6 +124,7 @@ impl ReceiverConfig {
             new_gaps_only: false,
             gives_up: false,
             interleaves: false,
+            aside: None,
             max_tsn_window,
             max_gap_blocks: u16::MAX,
             max_duplicates: 64,
@@ -195,6 +198,8 @@ pub(crate) struct Receiver {
     store: Store,
     streams: Streams,
     ready: ReadyList,
+    /// Complete messages that are not for the user.
+    aside: ReadyList,
     partials: Partials,
     /// Present only with I-DATA.
     assemblies: Option<Box<Assemblies>>,
@@ -219,6 +224,7 @@ impl Receiver {
             store: Store::new(config.memory_limit as usize),
             streams: Streams::default(),
             ready: ReadyList::default(),
+            aside: ReadyList::default(),
             partials: Partials::default(),
             assemblies: config.interleaves.then(Box::default),
             window: Window::new(config.recv_buffer, cumulative),

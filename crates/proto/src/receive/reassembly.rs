@@ -67,7 +67,11 @@ impl Receiver {
     /// Whether the message of `data` is longer than allowed, as far as it has arrived. The neighbouring runs give its smallest
     /// possible length.
     pub(super) fn is_too_long(&self, data: &Data<'_>, before: Neighbour, after: Neighbour) -> bool {
-        if self.config.max_message == u32::MAX {
+        let longest = match self.config.aside {
+            Some((ppid, longest)) if data.ppid == ppid => longest,
+            _ => self.config.max_message,
+        };
+        if longest == u32::MAX {
             return false;
         }
         let head_before = match before {
@@ -87,7 +91,7 @@ impl Receiver {
         {
             len += u64::from(partial.delivered);
         }
-        len > u64::from(self.config.max_message)
+        len > u64::from(longest)
     }
 
     /// Notes that `tsn`, which is after the cumulative TSN and was missing, has arrived.
@@ -326,13 +330,18 @@ impl Receiver {
         let message = self.store.get_mut(head);
         message.stage = Stage::Ready;
         message.other = NONE;
-        let (stream, unordered) = (message.stream, message.unordered());
+        let (stream, unordered, ppid) = (message.stream, message.unordered(), message.ppid);
+        let is_aside = self.config.aside.is_some_and(|(aside, _)| aside == ppid);
         // Ordered messages come before the end of an earlier one only if the sender has given up what was missing between.
         let partial = self
             .partials
             .get_mut(stream, unordered)
             .filter(|_| self.assemblies.is_some());
-        let list = partial.map_or(&mut self.ready, |partial| &mut partial.waiting);
+        let list = match partial {
+            _ if is_aside => &mut self.aside,
+            Some(partial) => &mut partial.waiting,
+            None => &mut self.ready,
+        };
         let last = core::mem::replace(&mut list.tail, head);
         if last == NONE {
             list.head = head;
@@ -390,6 +399,25 @@ impl Receiver {
         None
     }
 
+    /// Returns the next complete message that is not for the user.
+    pub(crate) fn take_aside(&mut self) -> Option<(Received, Vec<u8>)> {
+        let head = Some(self.aside.head).filter(|head| *head != NONE)?;
+        self.aside.head = self.store.get(head).other;
+        if self.aside.head == NONE {
+            self.aside.tail = NONE;
+        }
+        let mut content = Vec::new();
+        let received = self.hand_over(head, &mut |part| part.append_to(&mut content));
+        Some((received, content))
+    }
+
+    /// Returns whether a message, of which this is the beginning, is for the user.
+    fn is_for_user(&self, head: u32) -> bool {
+        self.config
+            .aside
+            .is_none_or(|(ppid, _)| self.store.get(head).ppid != ppid)
+    }
+
     /// Gives up incomplete messages, as no more data arrives.
     pub(crate) fn give_up_incomplete(&mut self) {
         self.end_partials(|partial| !partial.ended);
@@ -430,7 +458,7 @@ impl Receiver {
             let message = self.store.get(tail);
             let is_next = message.unordered() || self.streams.expected(message.stream) == message.number;
             let may_begin = is_next && self.partials.is_empty() && self.is_nearly_full();
-            return may_begin.then_some(message.other);
+            return Some(message.other).filter(|head| may_begin && self.is_for_user(*head));
         };
         if !self.is_nearly_full() || self.partials.is_full(self.config.memory_limit) {
             return None;
@@ -440,7 +468,8 @@ impl Receiver {
             let is_next = key.unordered || self.streams.expected(key.stream) == key.mid;
             is_next && self.partials.get(key.stream, key.unordered).is_none()
         };
-        assemblies.first_begun(self.cumulative, may_begin)
+        let head = assemblies.first_begun(self.cumulative, may_begin)?;
+        self.is_for_user(head).then_some(head)
     }
 
     /// Whether a message is to be read in parts. Of I-DATA chunks, messages of streams that the sender neglects stay incomplete for long: they

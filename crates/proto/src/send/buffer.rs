@@ -42,6 +42,24 @@ impl Sending {
         (self.take_progress(), Ok(()))
     }
 
+    /// Sets whether the messages of the user wait.
+    pub(crate) fn hold_back(&mut self, holds_back: bool) {
+        if self.queue.hold_back(holds_back) {
+            self.allow_burst();
+        }
+    }
+
+    /// Queues a message of the association itself on stream 0: it goes before those of the user, and is not counted with them.
+    pub(crate) fn enqueue_own(&mut self, message: Message) {
+        self.queue.push_own(message);
+        self.allow_burst();
+    }
+
+    /// Returns whether the messages of the user wait.
+    pub(crate) fn is_held_back(&self) -> bool {
+        self.queue.holds_back()
+    }
+
     /// Gives up all messages that are not acknowledged (RFC 9260 §11.2.2). Later data starts with this TSN. Returns the notifications of the
     /// user.
     pub(crate) fn give_up_all(&mut self, cause: SendFailureCause, initial_tsn: Tsn) -> Vec<Event> {

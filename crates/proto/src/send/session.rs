@@ -1,5 +1,7 @@
 //! Sending during the handshake, at its end, and when the peer restarts (RFC 9260 §5).
 
+use whimbrel_control::Time;
+
 use super::Sending;
 use super::progress::Progress;
 use crate::context::Context;
@@ -44,6 +46,29 @@ impl Sending {
     /// New data is sent on the primary path.
     pub(crate) fn return_to_primary(&mut self) {
         self.choice.set_sending(self.choice.primary());
+    }
+
+    /// Sends new data on this path, if it may carry some: data of the peer has arrived on it. The messages that are exchanged for keys come one
+    /// after the other, and do not wait for a timeout each if another path has failed.
+    pub(crate) fn follow(&mut self, path: PathId) {
+        if self.paths[path].is_open() {
+            self.choice.set_sending(path);
+        }
+    }
+
+    /// The packets are encrypted, and the peer has shown that it has the keys. New data is sent on the primary path again, unless it has failed.
+    /// Addresses that have answered in plaintext have to answer once more: it may have been anyone who has.
+    pub(crate) fn end_following(&mut self, now: Time) {
+        let primary = self.choice.primary();
+        if self.paths[primary].is_active() {
+            self.follow(primary);
+        }
+        let sending = self.choice.sending();
+        for (index, path) in self.paths.numbered_mut() {
+            if path.take_answered_in_plaintext() && index != sending && path.is_open() {
+                path.verify_again(now);
+            }
+        }
     }
 
     /// Selects the path for new data again.

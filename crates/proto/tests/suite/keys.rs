@@ -38,7 +38,7 @@ impl KeySource for TestKeys {
     }
 }
 
-struct TestRecords([u8; 32]);
+pub(crate) struct TestRecords([u8; 32]);
 
 impl std::fmt::Debug for TestRecords {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -47,6 +47,10 @@ impl std::fmt::Debug for TestRecords {
 }
 
 impl TestRecords {
+    pub(crate) fn new(key: [u8; 32]) -> Self {
+        TestRecords(key)
+    }
+
     fn tag(&self, sequence: u64, header: &[u8; 3], sealed: &[u8]) -> [u8; 16] {
         let all = mac(&self.0, &[&sequence.to_be_bytes(), header, sealed]);
         *all.first_chunk().expect("32 bytes")

@@ -199,7 +199,7 @@ impl Association {
     }
 
     fn may_change_addresses(&self) -> bool {
-        self.state.may_send_data()
+        self.state.may_send_data() && !self.agreed.is_keying(self.state)
     }
 
     fn ask_peer(&mut self, ctx: &mut Context<'_>, request: Request) {

@@ -55,7 +55,7 @@ impl Association {
         ctx: &mut Context<'_>,
         change: StreamChange,
     ) -> Result<(), StreamChangeError> {
-        if self.state != State::Established {
+        if self.state != State::Established || self.agreed.is_keying(self.state) {
             return Err(StreamChangeError::NotEstablished);
         }
         let Some(reconfig) = &self.agreed.reconfig else {

@@ -99,9 +99,22 @@ impl Path {
         self.heartbeat.request(now);
     }
 
-    /// The peer's address is verified.
-    pub(crate) fn confirm(&mut self) {
+    /// The peer's address is verified. `in_plaintext`: by an answer of which it is not known yet whose it is.
+    pub(crate) fn confirm(&mut self, in_plaintext: bool) {
+        self.answered_in_plaintext |= in_plaintext && !self.confirmed;
         self.confirmed = true;
+    }
+
+    /// Returns whether the peer's address has been verified in plaintext, once.
+    pub(crate) fn take_answered_in_plaintext(&mut self) -> bool {
+        core::mem::take(&mut self.answered_in_plaintext)
+    }
+
+    /// The peer's address has to be verified again.
+    pub(crate) fn verify_again(&mut self, now: Time) {
+        self.confirmed = false;
+        self.state = PathState::Unconfirmed;
+        self.heartbeat.request(now);
     }
 
     pub(crate) fn set_state(&mut self, state: PathState) {

@@ -68,6 +68,8 @@ pub(crate) struct Path {
     state: PathState,
     /// The address is verified, or the local user specified it (RFC 9260 §5.4).
     confirmed: bool,
+    /// It was verified while messages were exchanged for keys.
+    answered_in_plaintext: bool,
     /// Only an answer from the remote address verifies it: [`Trust::ToVerifyThere`].
     must_answer_from_there: bool,
     /// The peer does not know the local address yet: only the ASCONF that adds it may be sent from there (RFC 5061
@@ -161,6 +163,7 @@ impl Path {
                 PathState::Unconfirmed
             },
             confirmed,
+            answered_in_plaintext: false,
             must_answer_from_there: false,
             pending: false,
             removed: false,

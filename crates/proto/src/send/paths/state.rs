@@ -82,7 +82,7 @@ impl Sending {
             // A late acknowledgement of data sent before the path was disabled does not reactivate it.
             return;
         }
-        path.confirm();
+        path.confirm(self.queue.holds_back());
         // With a policy, the policy decides on the state once it has been informed.
         if path.state() == PathState::Unconfirmed || self.policy.is_none() && path.state() != PathState::Active {
             self.set_path_state(ctx, index, PathState::Active);

@@ -31,6 +31,7 @@ use crate::streams::StreamList;
 pub(crate) use buffered::Buffered;
 pub(crate) use fragment::Fragment;
 use kept::KeptBack;
+use lane::Lane;
 use lanes::Lanes;
 pub(crate) use limit::Limit;
 use numbers::Numbers;
@@ -46,10 +47,20 @@ pub(crate) struct SendQueue {
     held: Buffered,
     /// Present only while streams are about to be reset.
     kept: Option<Box<KeptBack>>,
+    /// Present only while there are messages of the association itself, or while those of the user wait.
+    own: Option<Box<Own>>,
     /// A message of more bytes is long.
     long: u32,
     /// Some messages in the queue may be given up.
     has_limits: bool,
+}
+
+/// Messages of the association itself, on stream 0, which go before those of the user.
+#[derive(Debug, Default)]
+struct Own {
+    lane: Lane,
+    /// The messages of the user wait.
+    holds_back: bool,
 }
 
 impl SendQueue {
@@ -60,6 +71,7 @@ impl SendQueue {
             numbers: Numbers::new(false),
             held: Buffered::default(),
             kept: None,
+            own: None,
             long,
             has_limits: false,
         }
@@ -91,18 +103,84 @@ impl SendQueue {
     }
 
     /// Returns whether no message waits to be sent. Others may be kept back.
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.held.count == 0
+        match &self.own {
+            None => self.held.count == 0,
+            Some(own) => own.lane.is_empty() && (own.holds_back || self.held.count == 0),
+        }
     }
 
     /// Returns whether messages are kept back.
     pub(crate) fn keeps_back(&self) -> bool {
-        self.kept.as_ref().is_some_and(|kept| kept.held().count > 0)
+        let is_held_back = self.holds_back() && self.held.count > 0;
+        is_held_back || self.kept.as_ref().is_some_and(|kept| kept.held().count > 0)
     }
 
-    /// Returns the bytes of user data waiting to be sent.
+    /// Sets whether the messages of the user wait. Returns whether that has changed.
+    pub(crate) fn hold_back(&mut self, holds_back: bool) -> bool {
+        if self.holds_back() == holds_back {
+            return false;
+        }
+        self.own.get_or_insert_default().holds_back = holds_back;
+        self.release_own();
+        true
+    }
+
+    /// Queues a message of the association itself on stream 0. It does not count for the send buffer.
+    pub(crate) fn push_own(&mut self, message: Message) {
+        let own = self.own.get_or_insert_default();
+        own.lane.push(message, Limit::Never, false);
+    }
+
+    fn release_own(&mut self) {
+        self.own.take_if(|own| own.lane.is_empty() && !own.holds_back);
+    }
+
+    /// Returns whether the messages of the user wait.
+    pub(crate) fn holds_back(&self) -> bool {
+        self.own.as_ref().is_some_and(|own| own.holds_back)
+    }
+
+    /// Returns whether the next message is one of the association itself: a message of the user that has been begun is finished before.
+    fn is_own_next(&self) -> bool {
+        let Some(own) = self.own.as_ref().filter(|own| !own.lane.is_empty()) else {
+            return false;
+        };
+        let is_busy = || self.lanes.next().is_some_and(Lane::is_begun) || self.lanes.begun(0).is_some();
+        own.lane.is_begun() || own.holds_back || !is_busy()
+    }
+
+    /// Returns the lane of the next message.
+    #[inline]
+    fn next_lane(&self) -> Option<&Lane> {
+        match &self.own {
+            None => self.lanes.next(),
+            Some(own) => self.next_of_two(own),
+        }
+    }
+
+    #[inline(never)]
+    fn next_of_two<'a>(&'a self, own: &'a Own) -> Option<&'a Lane> {
+        if self.is_own_next() {
+            return Some(&own.lane);
+        }
+        self.lanes.next().filter(|_| !own.holds_back)
+    }
+
+    #[inline(never)]
+    fn take_own(&mut self, len: usize) -> Option<Fragment> {
+        let lane = &mut self.own.as_mut()?.lane;
+        let fragment = lane.take(len, len >= lane.next_len()?, &mut self.numbers);
+        self.release_own();
+        fragment
+    }
+
+    /// Returns the bytes of user data waiting to be sent, of the messages of the association itself those of the next one.
     pub(crate) fn bytes(&self) -> usize {
-        self.held.bytes
+        let own = self.own.as_ref().and_then(|own| own.lane.next_len());
+        let held = if self.holds_back() { 0 } else { self.held.bytes };
+        held + own.unwrap_or(0)
     }
 
     /// Returns all messages, without what was taken.
@@ -183,17 +261,17 @@ impl SendQueue {
     /// other streams wait.
     #[inline]
     pub(crate) fn next_len(&self) -> Option<usize> {
-        self.lanes.next()?.next_len()
+        self.next_lane()?.next_len()
     }
 
     /// Returns the stream of the next message.
     pub(crate) fn next_stream(&self) -> Option<u16> {
-        self.lanes.next()?.next_stream()
+        self.next_lane()?.next_stream()
     }
 
     /// Returns the stream of the next message, if the message is ordered and no part of it has been sent.
     pub(crate) fn next_ordered(&self) -> Option<u16> {
-        self.lanes.next()?.next_ordered()
+        self.next_lane()?.next_ordered()
     }
 
     /// Returns when the next message is given up.
@@ -202,18 +280,21 @@ impl SendQueue {
         if !self.has_limits {
             return Limit::Never;
         }
-        self.lanes.next().map_or(Limit::Never, |lane| lane.next_limit())
+        self.next_lane().map_or(Limit::Never, |lane| lane.next_limit())
     }
 
     /// Returns whether a part of the next message has been sent.
     #[inline]
     pub(crate) fn is_begun(&self) -> bool {
-        self.lanes.next().is_some_and(|lane| lane.is_begun())
+        self.next_lane().is_some_and(|lane| lane.is_begun())
     }
 
     /// Cuts the next `len` bytes off the next message. `len` is at least 1 and at most [`SendQueue::next_len`].
     #[inline]
     pub(crate) fn take(&mut self, len: usize) -> Option<Fragment> {
+        if self.own.is_some() && self.is_own_next() {
+            return self.take_own(len);
+        }
         // Before: the fragment is passed on without a copy.
         let lane = self.lanes.next()?;
         let (left, is_long) = (lane.next_len()?, lane.next_is_long());
@@ -325,6 +406,7 @@ impl SendQueue {
             kept.clear().for_each(|message| each(&message, false));
         }
         self.numbers.clear();
+        self.own = None;
         self.held = Buffered::default();
         self.has_limits = false;
     }
