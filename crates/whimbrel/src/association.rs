@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use whimbrel_proto::{AssocId, AssociationStats, PathId, PathInfo, ProtectionStats, SendError, SendFailure};
+use whimbrel_proto::{
+    AssocId, AssociationStats, PathId, PathInfo, ProtectionStats, SendError, SendFailure, State as AssociationState,
+};
 use whimbrel_wire::Payload;
 
 use crate::opened::{Opened, Wait, Waiting};
@@ -42,6 +44,22 @@ pub struct ReceivedMessage {
     pub unordered: bool,
     /// Its content.
     pub data: Vec<u8>,
+}
+
+/// What an association and its peer have agreed on, and how far it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct AssociationStatus {
+    /// Its state (RFC 9260 §4).
+    pub state: AssociationState,
+    /// The SCTP port of the peer.
+    pub peer_port: u16,
+    /// The peer's receive window in bytes, as far as it is known here.
+    pub peer_rwnd: u32,
+    /// Number of streams on which this end may send.
+    pub outbound_streams: u16,
+    /// Number of streams on which the peer may send.
+    pub inbound_streams: u16,
 }
 
 /// What came of looking for a message.
@@ -488,6 +506,32 @@ impl Association {
     pub fn stats(&self) -> Option<AssociationStats> {
         let state = self.handle.shared.lock();
         state.endpoint.association(self.handle.id).map(|a| a.stats())
+    }
+
+    /// Returns its state, the numbers of streams and the peer's port and window; none once it is over and forgotten.
+    pub fn status(&self) -> Option<AssociationStatus> {
+        let state = self.handle.shared.lock();
+        let association = state.endpoint.association(self.handle.id)?;
+        Some(AssociationStatus {
+            state: association.state(),
+            peer_port: association.peer_port(),
+            peer_rwnd: association.peer_rwnd(),
+            outbound_streams: association.outbound_streams(),
+            inbound_streams: association.inbound_streams(),
+        })
+    }
+
+    /// Waits until the peer has begun to shut the association down, or it has ended. What the peer has sent before can still be received.
+    ///
+    /// # Cancel safety
+    /// The returned future only waits. Dropping it changes nothing.
+    pub async fn peer_shutdown(&self) {
+        self.wait(&self.handle.signals.progress, |state| {
+            let slot = state.slots.get(&self.handle.id);
+            let is_begun = slot.is_none_or(|slot| slot.peer_shutdown);
+            (is_begun || self.end(state).is_some()).then_some(())
+        })
+        .await;
     }
 
     /// How often the peer has restarted (RFC 9260 §5.2.4 A): always 0 unless associations

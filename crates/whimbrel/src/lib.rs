@@ -37,11 +37,11 @@
 //! | `SCTP_EOF`, `SCTP_ABORT` | [`Association::shutdown`], [`Association::abort`] |
 //! | `sctp_recvv`, `rcv_sid`, `rcv_ppid` | [`Association::recv`], [`ReceivedMessage`] |
 //! | `sctp_getpaddrs`, `sctp_getladdrs` | [`Association::peer_addrs`], [`Association::local_addrs`] |
-//! | `SCTP_STATUS`, `SCTP_GET_PEER_ADDR_INFO`, `SCTP_GET_ASSOC_STATS` | [`Association::paths`], [`Association::stats`], [`Association::statistics`] |
+//! | `SCTP_STATUS`, `SCTP_GET_PEER_ADDR_INFO`, `SCTP_GET_ASSOC_STATS` | [`Association::status`], [`Association::paths`], [`Association::stats`], [`Association::statistics`] |
 //! | `SCTP_PEER_ADDR_CHANGE` | [`Association::path_events`] |
 //! | `SCTP_SEND_FAILED_EVENT` | [`Association::send_failures`] |
 //! | `SCTP_SENDER_DRY_EVENT` | [`Association::flush`] |
-//! | `SCTP_ASSOC_CHANGE`, `SCTP_SHUTDOWN_EVENT` | [`Association::closed`]; for `SCTP_RESTART` [`CloseReason::PeerRestarted`], or with [`StackConfig::continue_after_restart`] [`Association::restarts`] |
+//! | `SCTP_ASSOC_CHANGE`, `SCTP_SHUTDOWN_EVENT` | [`Association::closed`], [`Association::peer_shutdown`]; for `SCTP_RESTART` [`CloseReason::PeerRestarted`], or with [`StackConfig::continue_after_restart`] [`Association::restarts`] |
 //! | `SCTP_PRIMARY_ADDR`, `SCTP_SET_PEER_PRIMARY_ADDR` | [`Association::set_primary`], [`Association::prefer_local_address`] |
 //! | `SCTP_RTOINFO`, `SCTP_ASSOCINFO`, `SCTP_INITMSG`, `SCTP_PEER_ADDR_PARAMS`, `SCTP_DELAYED_SACK`, `SCTP_MAX_BURST` | [`AssociationConfig`] |
 //! | `SPP_PMTUD_ENABLE`, `spp_pathmtu`, `SCTP_MAXSEG` | [`AssociationConfig::max_mtu`] (on by default: RFC 8899), [`PathInfo::mtu`], [`AssociationConfig::mtu`] |
@@ -111,7 +111,7 @@ mod trouble;
 mod udp;
 mod watch;
 
-pub use association::{Association, ReceivedMessage};
+pub use association::{Association, AssociationStatus, ReceivedMessage};
 pub use config::StackConfig;
 pub use error::{AssociationError, BindError, ConnectError, TrySendError};
 pub use paths::{PathChange, PathEvent, PathEvents};
@@ -136,7 +136,7 @@ pub use whimbrel_proto::{
     AddressError, AssociationConfig, AssociationStats, AuthConfig, CloseReason, ConfigError, Discard, Ecn,
     ErrorDetection, HeartbeatTimer, JudgedLosses, MAX_PINGS, Message, MessagePayload, PathId, PathInfo, PathQuality,
     PathState, Preset, ProtectionConfig, ProtectionStats, Reliability, RuleChanges, Scheduler, SendFailure,
-    SendFailureCause, StreamChange, StreamChangeError, StreamList,
+    SendFailureCause, State as AssociationState, StreamChange, StreamChangeError, StreamList,
 };
 
 /// The UDP port registered for SCTP encapsulated in UDP (RFC 6951 §5.1).

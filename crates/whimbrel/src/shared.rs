@@ -89,7 +89,7 @@ pub(crate) struct Slot {
     /// Our user wants the association shut down.
     pub(crate) shutdown_wanted: bool,
     /// The peer has begun the shutdown.
-    peer_shutdown: bool,
+    pub(crate) peer_shutdown: bool,
     /// Messages that were given up and not yet reported to the user: the first of them, and the number of those that should have arrived.
     pub(crate) send_failures: Vec<SendFailure>,
     pub(crate) failed: u64,
@@ -534,6 +534,14 @@ impl State {
         if let Some(slot) = self.slots.remove(&id) {
             self.held_memory -= slot.held();
         }
+    }
+
+    /// Accepts associations from now on. False if there is a listener already.
+    pub(crate) fn start_accepting(&mut self) -> bool {
+        let starts = !self.listens;
+        self.listens = true;
+        self.endpoint.start_listening();
+        starts
     }
 
     /// Aborts all associations that were not accepted, and accepts no more.

@@ -129,6 +129,28 @@ impl Stack {
         })
     }
 
+    /// Begins to accept associations of peers, on the same sockets and SCTP port, with the configuration of this stack. `None` if the stack has
+    /// a listener already.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use whimbrel::{Stack, StackConfig};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let stack = Stack::bind(StackConfig::local(["127.0.0.1:0".parse()?]))?;
+    /// let listener = stack.listen().ok_or("no other listener")?;
+    /// assert!(stack.listen().is_none());
+    /// drop(listener);
+    /// assert!(stack.listen().is_some());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn listen(&self) -> Option<Listener> {
+        let starts = self.handle.shared.lock().start_accepting();
+        starts.then(|| Listener { stack: self.clone() })
+    }
+
     /// Opens an association with the SCTP port `port` at any of the addresses `peer` (IP address and UDP port each, port 0 over
     /// [`RawIp`](crate::RawIp)); waits until it is established.
     ///

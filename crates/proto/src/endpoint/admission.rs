@@ -115,6 +115,11 @@ impl Endpoint {
         self.config.listen = false;
     }
 
+    /// Accepts associations of peers from now on.
+    pub fn start_listening(&mut self) {
+        self.config.listen = true;
+    }
+
     /// Counts an association that a peer at `ip` has opened.
     pub(super) fn count_accepted(&mut self, now: Time, id: AssocId, ip: IpAddr) {
         let holder = Holder::of(ip);
