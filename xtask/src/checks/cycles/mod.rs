@@ -40,6 +40,8 @@ const ALLOWED: &[(&str, &[usize])] = &[
     ("python", &[2]),
     ("scenario", &[3, 2]),
     ("sim", &[4, 4, 3, 3, 2, 2]),
+    // The service has sockets, which have associations; an association reports its end to its socket and to the service.
+    ("sockets", &[5]),
     // A transport is bound with the configuration that names it; a clock makes the timers that read it.
     ("whimbrel", &[3, 2]),
     ("wire", &[4, 3, 2]),

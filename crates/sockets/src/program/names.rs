@@ -1,0 +1,46 @@
+//! Addresses of sockets.
+
+use libc::{c_int, sockaddr, socklen_t};
+
+use crate::address;
+use crate::control::Op;
+use crate::program::client::call;
+use crate::program::table::{self, Use};
+use crate::program::{export, real, result, user};
+
+fn bind_to(socket: &Use, addr: *const sockaddr, len: socklen_t) -> Result<i32, i32> {
+    let bytes = user::read(addr.cast(), (len as usize).min(address::STORAGE))?;
+    let addr = address::parse(&bytes).ok_or(libc::EINVAL)?;
+    call(Op::Bind, socket.number(), 0, 0, &address::bytes(addr)).map(|_| 0)
+}
+
+fn name(socket: &Use, peer: bool, addr: *mut sockaddr, len: *mut socklen_t) -> Result<i32, i32> {
+    if addr.is_null() || len.is_null() {
+        return Err(libc::EFAULT);
+    }
+    let outcome = call(Op::Name, socket.number(), peer.into(), 0, &[])?;
+    user::write_addr(addr.cast(), len, &outcome.body).map(|()| 0)
+}
+
+export! {
+    fn bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
+        match table::find(fd) {
+            Some(socket) => result(bind_to(&socket, addr, len)),
+            None => real::bind(fd, addr, len),
+        }
+    }
+
+    fn getsockname(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+        match table::find(fd) {
+            Some(socket) => result(name(&socket, false, addr, len)),
+            None => real::getsockname(fd, addr, len),
+        }
+    }
+
+    fn getpeername(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
+        match table::find(fd) {
+            Some(socket) => result(name(&socket, true, addr, len)),
+            None => real::getpeername(fd, addr, len),
+        }
+    }
+}

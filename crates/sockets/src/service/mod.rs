@@ -1,0 +1,135 @@
+//! The SCTP service: a thread that owns sockets, options and associations.
+
+mod association;
+mod notify;
+mod options;
+mod pair;
+mod port;
+mod requests;
+mod settings;
+mod shared_udp;
+mod socket;
+mod stray;
+mod watched;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::socket::{Backlog, UnixAddr, bind, listen};
+use tokio::sync::watch;
+use whimbrel::transport::Transport;
+
+use crate::service::port::Port;
+pub(crate) use crate::service::settings::Settings;
+use crate::service::socket::Socket;
+
+/// How long the service waits for the end of the associations when the program ends.
+pub(crate) const LAST_WAIT: Duration = Duration::from_secs(10);
+const FINISH_STEP: Duration = Duration::from_millis(2);
+
+/// A service that does not run yet: the socket on which it will be asked.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    listener: OwnedFd,
+    name: Vec<u8>,
+    settings: Settings,
+}
+
+/// The state of the service.
+pub(crate) struct Service {
+    name: Vec<u8>,
+    settings: Settings,
+    transport: Arc<dyn Transport>,
+    sockets: RefCell<BTreeMap<u32, Rc<Socket>>>,
+    ports: RefCell<Vec<Weak<Port>>>,
+    numbers: Cell<u32>,
+    finishing: watch::Sender<bool>,
+    /// Associations whose descriptors are closed, and that have not ended.
+    closing: Cell<usize>,
+}
+
+impl Prepared {
+    /// Makes the socket of a service in this process. The name is not to be guessed, and the kernel returns the user of each connection.
+    pub(crate) fn new() -> Result<Prepared, nix::errno::Errno> {
+        let mut random = [0; 8];
+        getrandom::fill(&mut random).map_err(|_| nix::errno::Errno::EIO)?;
+        let name = format!("whimbrel/{}.{:016x}", std::process::id(), u64::from_ne_bytes(random)).into_bytes();
+        let listener = nix::sys::socket::socket(
+            nix::sys::socket::AddressFamily::Unix,
+            nix::sys::socket::SockType::SeqPacket,
+            nix::sys::socket::SockFlag::SOCK_CLOEXEC | nix::sys::socket::SockFlag::SOCK_NONBLOCK,
+            None,
+        )?;
+        bind(listener.as_raw_fd(), &UnixAddr::new_abstract(&name)?)?;
+        listen(&listener, Backlog::MAXCONN)?;
+        Ok(Prepared {
+            listener,
+            name,
+            settings: Settings::from_environment(),
+        })
+    }
+
+    /// Returns the name on which the service can be asked, an abstract address of AF_UNIX.
+    pub(crate) fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    /// Returns the descriptor that the service needs.
+    pub(crate) fn listener(&self) -> i32 {
+        self.listener.as_raw_fd()
+    }
+
+    /// Runs the service until the process ends.
+    pub(crate) fn run(self) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let Ok(runtime) = runtime else { return };
+        let tasks = tokio::task::LocalSet::new();
+        let transport = self.settings.transport();
+        let service = Rc::new(Service {
+            name: self.name,
+            settings: self.settings,
+            transport,
+            sockets: RefCell::default(),
+            ports: RefCell::default(),
+            numbers: Cell::new(0),
+            finishing: watch::channel(false).0,
+            closing: Cell::new(0),
+        });
+        tasks.block_on(&runtime, requests::serve(service, self.listener));
+    }
+}
+
+impl Service {
+    /// Returns a number that no socket and no association has had. Linux gives associations numbers from 3 on: 0 to 2 have meanings.
+    fn next_number(&self) -> u32 {
+        let number = self.numbers.get().max(2).wrapping_add(1) & i32::MAX as u32;
+        self.numbers.set(number);
+        number
+    }
+
+    fn socket(&self, number: u32) -> Option<Rc<Socket>> {
+        self.sockets.borrow().get(&number).cloned()
+    }
+
+    /// Waits until the program is about to end.
+    async fn finishing(&self) {
+        // The sender is here, so that it does not end before.
+        let _ = self.finishing.subscribe().wait_for(|finishing| *finishing).await;
+    }
+
+    /// Ends all sockets in good order, and waits for their associations.
+    async fn finish(&self) {
+        self.finishing.send_replace(true);
+        let ended = async {
+            while !self.sockets.borrow().is_empty() || self.closing.get() > 0 {
+                tokio::time::sleep(FINISH_STEP).await;
+            }
+        };
+        let _ = tokio::time::timeout(LAST_WAIT, ended).await;
+        self.finishing.send_replace(false);
+    }
+}
