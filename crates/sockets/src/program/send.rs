@@ -7,7 +7,7 @@ use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use crate::address;
 use crate::control::Op;
 use crate::program::client::{call, empty_message};
-use crate::program::receive::{end_errno, vector};
+use crate::program::receive::{end_errno, is_nonblocking, take_error, vector, wait};
 use crate::program::table::{self, Use, state};
 use crate::program::{check, errno, export, fail, real, user};
 use crate::record::{HEADER, Header};
@@ -29,12 +29,14 @@ pub(crate) fn send_record(
     if header.flags & !KNOWN != 0 || (len == 0 && header.flags & ENDS == 0) {
         return Err(libc::EINVAL);
     }
+    let mut opens = false;
     if !socket.is_many() {
         match (socket.state(), header.addr) {
             // RFC 6458 §4.1.8: the first message may open the association.
             (state::IDLE, Some(addr)) => {
                 call(Op::Connect, socket.number(), 0, 0, &address::bytes(addr))?;
                 socket.set_state(state::CONNECTING);
+                opens = true;
             }
             (state::IDLE | state::LISTENING, _) => return Err(libc::EPIPE),
             _ => {}
@@ -57,6 +59,14 @@ pub(crate) fn send_record(
     // An error of the association comes before the signal of the pair.
     let sent = check(real::sendmsg(fd, &message, flags | libc::MSG_NOSIGNAL));
     match sent {
+        // As Linux: a call that may wait returns when the association is established.
+        Ok(sent) if opens && flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking(fd) => {
+            wait(fd, libc::POLLOUT, libc::SO_SNDTIMEO)?;
+            match take_error(fd, socket) {
+                0 => Ok(sent - HEADER),
+                errno => Err(errno),
+            }
+        }
         Ok(sent) => Ok(sent - HEADER),
         Err(libc::EPIPE | libc::ECONNRESET | libc::ENOTCONN) => Err(match end_errno(fd, socket) {
             libc::ECONNRESET | libc::ENOTCONN => libc::EPIPE,
