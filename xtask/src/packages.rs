@@ -75,6 +75,36 @@ pub(crate) const FOR_TESTS: &[Program] = &[
         why: "fetches what drives that browser, and what bundles the program of reports",
     },
     Program {
+        name: "ncat",
+        package: "ncat",
+        why: "runs on the sockets API",
+    },
+    Program {
+        name: "socat",
+        package: "socat",
+        why: "runs on the sockets API",
+    },
+    Program {
+        name: "iperf3",
+        package: "iperf3",
+        why: "runs on the sockets API",
+    },
+    Program {
+        name: "sctp_darn",
+        package: "lksctp-tools",
+        why: "runs on the sockets API",
+    },
+    Program {
+        name: "script",
+        package: "bsdutils",
+        why: "gives such programs a terminal",
+    },
+    Program {
+        name: "/usr/include/netinet/sctp.h",
+        package: "libsctp-dev",
+        why: "the functions of lksctp, for a program that calls them",
+    },
+    Program {
         name: "/usr/include/linux/sctp.h",
         package: "linux-libc-dev",
         why: "the Linux kernel's interface to SCTP, for that program",

@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use whimbrel_testkit::process::{InTime, finish};
 use whimbrel_testkit::{needs, program};
@@ -18,6 +18,14 @@ fn library() -> PathBuf {
         .with_file_name("libwhimbrel_preload.so");
     assert!(path.is_file(), "{} is missing", path.display());
     path
+}
+
+/// What shows that a server listens: none of them says so.
+enum Listening {
+    /// UDP port 9899, which carries SCTP.
+    Sctp,
+    /// The TCP port of iperf3.
+    Iperf,
 }
 
 /// Two namespaces with two links between them; they are deleted at the end.
@@ -69,17 +77,31 @@ impl Network {
         command
     }
 
-    /// Starts a server at 10.77.1.2 and 10.77.2.2, whose input stays open and whose output is kept.
-    fn server(&self, words: &[&str]) -> Child {
+    /// Starts a server at 10.77.1.2 and 10.77.2.2, whose input stays open and whose output is kept. Waits until it has `place`.
+    fn server(&self, place: Listening, words: &[&str]) -> Child {
         let mut command = self.command("b", words);
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         let child = command.spawn().unwrap();
-        // None of them reports when it listens.
-        std::thread::sleep(Duration::from_millis(700));
+        let deadline = Instant::now() + Duration::from_secs(15);
+        while !self.is_listening(&place) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // The library opens the UDP port at `bind`, shortly before `listen`.
+        std::thread::sleep(Duration::from_millis(300));
         child
+    }
+
+    fn is_listening(&self, place: &Listening) -> bool {
+        let (tables, port) = match place {
+            Listening::Sctp => (["/proc/net/udp", "/proc/net/udp6"], ":26AB "),
+            Listening::Iperf => (["/proc/net/tcp", "/proc/net/tcp6"], ":1451 "),
+        };
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.end("b"), "cat"]).args(tables);
+        text(&command.output_in_time().stdout).contains(port)
     }
 
     fn cut_first_link(&self) {
@@ -111,6 +133,24 @@ fn expect_success(output: &Output) {
         text(&output.stdout),
         text(&output.stderr)
     );
+}
+
+/// Waits until a file has both texts, and returns what it has then.
+fn heard(file: &Path, expected: [&str; 2]) -> String {
+    let deadline = Instant::now() + Duration::from_secs(15);
+    loop {
+        let content = text(&std::fs::read(file).unwrap_or_default());
+        if expected.iter().all(|words| content.contains(words)) || Instant::now() > deadline {
+            return content;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Ends a server that does not end by itself. `timeout` passes the signal on.
+fn stop(server: &mut Child) {
+    let _ = Command::new("kill").arg(server.id().to_string()).status();
+    server.wait().unwrap();
 }
 
 fn lksctp() -> Result<(), String> {
@@ -146,7 +186,7 @@ fn one_to_one_calls_return_what_linux_returns() {
     let network = Network::new("one");
     let program = compile("one_to_one");
     let program = program.to_str().unwrap();
-    let server = network.server(&[program, "server"]);
+    let server = network.server(Listening::Sctp, &[program, "server"]);
     expect_success(&network.command("a", &[program, "client", "10.77.1.2"]).output_in_time());
     expect_success(&finish(server));
 }
@@ -156,7 +196,7 @@ fn ncat_delivers_and_closes() {
     needs!(whimbrel_testkit::namespaces());
     needs!(program("ncat", "ncat"));
     let network = Network::new("ncat");
-    let mut server = network.server(&["ncat", "--sctp", "--recv-only", "-l", "5001"]);
+    let mut server = network.server(Listening::Sctp, &["ncat", "--sctp", "--recv-only", "-l", "5001"]);
     let script = "echo over two networks | ncat --sctp --send-only 10.77.1.2 5001";
     expect_success(&network.command("a", &["sh", "-c", script]).output_in_time());
     // It ends with its peer, not with its input.
@@ -169,7 +209,10 @@ fn socat_delivers_a_file_although_a_link_is_cut() {
     needs!(whimbrel_testkit::namespaces());
     needs!(program("socat", "socat"));
     let network = Network::new("socat");
-    let server = network.server(&["sh", "-c", "socat -u SCTP-LISTEN:5002 - | sha256sum"]);
+    let server = network.server(
+        Listening::Sctp,
+        &["sh", "-c", "socat -u SCTP-LISTEN:5002 - | sha256sum"],
+    );
     let script =
         "(for part in 1 2 3 4 5 6; do head -c 2000000 /dev/zero; sleep 0.3; done) | socat -u - SCTP:10.77.1.2:5002";
     let client = network.command("a", &["sh", "-c", script]).spawn().unwrap();
@@ -187,7 +230,7 @@ fn iperf3_goes_on_when_the_other_link_is_cut() {
     needs!(whimbrel_testkit::namespaces());
     needs!(program("iperf3", "iperf3"));
     let network = Network::new("iperf3");
-    let server = network.server(&["iperf3", "-s", "-1"]);
+    let server = network.server(Listening::Iperf, &["iperf3", "-s", "-1"]);
     // The control connection is TCP and uses the second link.
     let words = ["iperf3", "--sctp", "-c", "10.77.2.2", "-t", "3"];
     let client = network
@@ -209,32 +252,24 @@ fn sctp_darn_and_sctp_test_exchange_messages_in_one_to_many_style() {
     needs!(whimbrel_testkit::namespaces());
     needs!(program("sctp_darn", "lksctp-tools"));
     needs!(program("sctp_test", "lksctp-tools"));
+    needs!(program("script", "bsdutils"));
     let network = Network::new("lksctp");
-    // Both servers never end by themselves.
-    let server = network.server(&[
-        "timeout",
-        "6",
-        "script",
-        "-qc",
-        "sctp_darn -H 10.77.1.2 -B 10.77.2.2 -P 5003 -l",
-        "/dev/null",
-    ]);
+    // Both servers never end by themselves, and show what they hear at once on a terminal only.
+    let folder = tempfile::tempdir().unwrap();
+    let shown = folder.path().join("shown");
+    let on_terminal = |command: &str| {
+        let words = ["script", "-qfc", command, shown.to_str().unwrap()];
+        network.server(Listening::Sctp, &words)
+    };
+    let mut server = on_terminal("sctp_darn -H 10.77.1.2 -B 10.77.2.2 -P 5003 -l");
     let script = "(sleep 1; echo over several paths; sleep 1) | sctp_darn -H 10.77.1.1 -B 10.77.2.1 -P 5004 -h 10.77.1.2 -p 5003 -s";
     network.command("a", &["sh", "-c", script]).output_in_time();
-    let heard = text(&finish(server).stdout);
-    assert!(
-        heard.contains("over several paths") && heard.contains("COMM_UP"),
-        "{heard}"
-    );
+    let expected = ["over several paths", "COMM_UP"];
+    let content = heard(&shown, expected);
+    assert!(expected.iter().all(|words| content.contains(words)), "{content}");
+    stop(&mut server);
 
-    let server = network.server(&[
-        "timeout",
-        "5",
-        "script",
-        "-qc",
-        "sctp_test -H 10.77.1.2 -P 5005 -l",
-        "/dev/null",
-    ]);
+    let mut server = on_terminal("sctp_test -H 10.77.1.2 -P 5005 -l");
     let words = [
         "sctp_test",
         "-H",
@@ -252,9 +287,8 @@ fn sctp_darn_and_sctp_test_exchange_messages_in_one_to_many_style() {
         "50",
     ];
     expect_success(&network.command("a", &words).output_in_time());
-    let heard = text(&finish(server).stdout);
-    assert!(
-        heard.contains("Data 32768 bytes") && heard.contains("SHUTDOWN_COMPLETE"),
-        "{heard}"
-    );
+    let expected = ["Data 32768 bytes", "SHUTDOWN_COMPLETE"];
+    let content = heard(&shown, expected);
+    assert!(expected.iter().all(|words| content.contains(words)), "{content}");
+    stop(&mut server);
 }
