@@ -146,6 +146,7 @@ impl KeySource for TlsKeys {
             connection: connection.map_err(|error| HandshakeError::new(error.to_string()))?,
             role,
             parameters: parameters.concat(),
+            trust: self.trust.clone(),
             is_done: false,
         }))
     }
@@ -161,6 +162,7 @@ struct TlsHandshake {
     role: Role,
     /// The parameters of both ends, the client's first.
     parameters: Vec<u8>,
+    trust: Trust,
     /// The keys have been taken.
     is_done: bool,
 }
@@ -281,11 +283,14 @@ impl KeyHandshake for TlsHandshake {
         let suite = suite.ok_or_else(|| HandshakeError::new("a cipher suite that is not supported"))?;
         let certificate = self.connection.peer_certificates().and_then(|chain| chain.first());
         let certificate = certificate.ok_or_else(|| HandshakeError::new("the peer has no certificate"))?;
-        let peer = identity_of(certificate);
+        let peer =
+            identity_of(certificate).map_err(|_| HandshakeError::new("the peer's certificate cannot be read"))?;
+        let refused = |reason| HandshakeError::new(format!("the peer's certificate is not trusted: {reason}"));
+        self.trust.ask(&peer).map_err(refused)?;
         Ok(Some(EpochKeys {
             seal: self.keys_of(self.role, suite)?,
             open: self.keys_of(self.role.other(), suite)?,
-            peer: peer.map_err(|_| HandshakeError::new("the peer's certificate cannot be read"))?,
+            peer,
         }))
     }
 }

@@ -24,8 +24,8 @@ pub enum Trust {
     Fingerprints(Vec<Fingerprint>),
     /// Those with a certificate of one of these authorities.
     Authorities(Authorities),
-    /// Those that a function accepts, for example on first use. It is called during the handshake, and must not wait. Its error says why the
-    /// peer is not trusted.
+    /// Those that a function accepts, for example on first use. It is called at the end of the handshake, once the peer has shown that it has the
+    /// private key, and must not wait. Its error says why the peer is not trusted.
     Asked(Arc<Judge>),
     /// All of them: the peer is known after the handshake ([`whimbrel_proto::Association::peer_identity`]), and the association encrypted, but
     /// with anyone.
@@ -95,6 +95,19 @@ impl fmt::Debug for Trust {
     }
 }
 
+impl Trust {
+    /// Asks the function, if that decides, about a peer that has shown that it has the private key.
+    ///
+    /// # Errors
+    /// Returns the reason why the peer is not trusted.
+    pub(crate) fn ask(&self, peer: &PeerIdentity) -> Result<(), String> {
+        match self {
+            Trust::Asked(judge) => judge(peer),
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Returns the fingerprint of the public key in a certificate.
 pub(crate) fn fingerprint_of(certificate: &CertificateDer<'_>) -> Result<Fingerprint, CertificateError> {
     let parsed = EndEntityCert::try_from(certificate).map_err(|_| CertificateError::BadEncoding)?;
@@ -144,8 +157,8 @@ impl Verifier {
                     .ok_or_else(|| refuse(format!("its fingerprint {own} is not expected")))
             }
             Trust::Authorities(authorities) => self.verify_chain(authorities, certificate, issuers, now),
-            Trust::Asked(judge) => judge(&identity).map_err(refuse),
-            Trust::Anyone => Ok(()),
+            // See `ask`: the signature of the peer is verified after this.
+            Trust::Asked(_) | Trust::Anyone => Ok(()),
         }
     }
 

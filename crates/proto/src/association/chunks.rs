@@ -98,11 +98,13 @@ impl Association {
         self.receiving.answers = Answers::default();
         let replies = ctx.replies.len();
         let mut result = Ok(());
-        let mut seen = Seen {
-            is_plain: !is_protected && self.agreed.is_keying(self.state),
-            ..Seen::default()
-        };
+        let mut seen = Seen::default();
+        if is_protected && self.agreed.is_keying(self.state) && !self.end_plaintext(ctx) {
+            return Err(Discard::Unprotected);
+        }
         for (position, chunk) in packet.chunks().enumerate() {
+            // A chunk before may have ended the handshake.
+            seen.is_plain = !is_protected && self.agreed.is_keying(self.state);
             match self.on_chunk(ctx, meta, from, packet, (position, chunk), &mut seen) {
                 ControlFlow::Continue(taken) => result = result.and(taken),
                 ControlFlow::Break(reason) => {
@@ -135,6 +137,7 @@ impl Association {
             }
             self.after_data(ctx, from);
         }
+        self.release_if_acknowledged(ctx);
         if let Some(stamping) = &mut self.agreed.stamping {
             stamping.on_packet_end(ctx.now, from, seen.has_data);
         }
@@ -159,7 +162,7 @@ impl Association {
         seen: &mut Seen,
     ) -> ControlFlow<Discard, Result<(), Discard>> {
         ControlFlow::Continue(match chunk {
-            Ok(chunk) if seen.is_plain && !Association::is_for_keying(&chunk) => Err(Discard::Unprotected),
+            Ok(chunk) if seen.is_plain && !self.is_for_keying(&chunk) => Err(Discard::Unprotected),
             // RFC 4895 §6.3: a chunk that requires authentication and has none is discarded.
             Ok(chunk) if !seen.authenticated && self.must_be_authenticated(&chunk) => Err(Discard::Unauthenticated),
             Ok(Chunk::Auth(auth)) if self.agreed.auth.is_some() => {
@@ -204,9 +207,11 @@ impl Association {
             }
             Ok(Chunk::Data(data)) => {
                 seen.has_data = true;
-                if seen.is_plain
-                    && let Err(reason) = self.check_keying_data(ctx, &data)
-                {
+                let allowed = match seen.is_plain {
+                    true => self.check_keying_data(ctx, &data),
+                    false => self.check_first_numbers(ctx, &data),
+                };
+                if let Err(reason) = allowed {
                     return ControlFlow::Break(reason);
                 }
                 self.on_data(ctx, &data, from)

@@ -4,6 +4,10 @@
 //! Before the packets are encrypted, whoever sees them can change and invent some. Chunks that could have an effect later are not accepted: those of
 //! changes of addresses and streams, those that give up messages, and data other than that of the handshake, which must come in the order of
 //! its TSNs. Otherwise a fragment that an attacker sends ahead would become a part of a message that is encrypted.
+//!
+//! Nothing in the handshake of TLS depends on TSNs and message numbers. Whoever inserts messages before encryption, or cuts them, shifts them at the
+//! receiver, which would take the first encrypted messages for duplicates. So the client of the handshake sends no messages of the user
+//! before an encrypted SACK has acknowledged its last message, and both ends refuse numbers that they have seen in plaintext.
 
 use whimbrel_control::Time;
 use whimbrel_wire::{Cause, Chunk, Data, key_management};
@@ -14,7 +18,7 @@ use crate::context::Context;
 use crate::error::Discard;
 use crate::event::CloseReason;
 use crate::message::Message;
-use crate::protection::{KeyFailure, Protection, Step};
+use crate::protection::{KeyFailure, Protection, Role, Step};
 use crate::trace::TimerKind;
 
 /// Most bytes of a reason that an ABORT names.
@@ -58,7 +62,19 @@ impl Association {
     }
 
     /// Returns whether a chunk of a packet in plaintext is processed while keys are being exchanged.
-    pub(super) fn is_for_keying(chunk: &Chunk<'_>) -> bool {
+    pub(super) fn is_for_keying(&self, chunk: &Chunk<'_>) -> bool {
+        let cumulative = match chunk {
+            Chunk::Sack(sack) => Some(sack.cumulative_tsn_ack),
+            Chunk::NrSack(sack) => Some(sack.cumulative_tsn_ack),
+            Chunk::NewGaps(sack) => Some(sack.cumulative_tsn_ack),
+            _ => None,
+        };
+        if let Some(cumulative) = cumulative {
+            // The server has the keys when it has received the last message of the client, and acknowledges that encrypted.
+            let waits = self.agreed.protection().is_some_and(Protection::waits_for_peer);
+            let is_of_last = !self.sending.last_tsn().is_after(cumulative);
+            return !(waits && is_of_last && self.sending.has_sent_own());
+        }
         !matches!(
             chunk,
             Chunk::Asconf(_)
@@ -68,7 +84,49 @@ impl Association {
                 | Chunk::Shutdown { .. }
                 | Chunk::ShutdownAck
                 | Chunk::ShutdownComplete { .. }
+                | Chunk::Error { .. }
+                | Chunk::Ecne { .. }
+                | Chunk::Cwr { .. }
+                | Chunk::Timestamp(_)
         )
+    }
+
+    /// Plaintext ends with the first encrypted packet: what comes in plaintext later is not the peer's. Returns false if something other than the
+    /// handshake has been received, and ends the association then.
+    pub(super) fn end_plaintext(&mut self, ctx: &mut Context<'_>) -> bool {
+        let receiver = self.receiving.receiver.as_ref();
+        let holds_nothing = receiver.is_none_or(|receiver| receiver.holds_no_user_data());
+        let number = receiver.map_or(0, |receiver| receiver.expected_number(0));
+        let Some(protection) = self
+            .agreed
+            .protection_mut()
+            .filter(|known| known.first_number().is_none())
+        else {
+            return true;
+        };
+        protection.end_plaintext(number);
+        if !holds_nothing {
+            self.abort_for_violation(ctx, "user data before encryption");
+        }
+        holds_nothing
+    }
+
+    /// Checks an encrypted DATA chunk, until the first message has come that was encrypted.
+    ///
+    /// # Errors
+    /// Returns an error, and ends the association, if its message number was used in plaintext: that message was not the peer's.
+    #[inline]
+    pub(super) fn check_first_numbers(&mut self, ctx: &mut Context<'_>, data: &Data<'_>) -> Result<(), Discard> {
+        let first = self.agreed.protection().and_then(Protection::first_number);
+        let (Some(first), Some(receiver)) = (first, self.receiving.receiver.as_ref()) else {
+            return Ok(());
+        };
+        let is_new = data.stream == 0 && !data.unordered && data.tsn.is_after(receiver.cumulative_tsn());
+        if is_new && receiver.expected_number(0) == first && receiver.is_before_expected(data) {
+            self.abort_for_violation(ctx, "messages were inserted before encryption");
+            return Err(Discard::Unprotected);
+        }
+        Ok(())
     }
 
     /// Checks a DATA chunk in plaintext.
@@ -83,8 +141,13 @@ impl Association {
             self.abort_for_violation(ctx, "user data before encryption");
             return Err(Discard::Unprotected);
         }
+        let has_ended = self
+            .agreed
+            .protection()
+            .is_some_and(|known| known.first_number().is_some());
         let receiver = self.receiving.receiver.as_ref();
-        let is_ahead = receiver.is_some_and(|receiver| data.tsn.is_after(receiver.cumulative_tsn().next()));
+        let is_ahead =
+            has_ended || receiver.is_some_and(|receiver| data.tsn.is_after(receiver.cumulative_tsn().next()));
         if is_ahead {
             return Err(Discard::Unprotected);
         }
@@ -127,8 +190,20 @@ impl Association {
                 ..Message::new(0, content)
             });
         }
-        if step.is_established && !self.is_in_use() {
-            self.take_as_received(ctx);
+        if step.is_established && !self.is_in_use() && self.end_plaintext(ctx) {
+            let exchange = self.agreed.protection().map(Protection::exchange);
+            if exchange.is_some_and(|exchange| exchange.role() == Role::Server) {
+                self.take_as_received(ctx);
+            }
+            self.release_if_acknowledged(ctx);
+        }
+    }
+
+    /// Lets the messages of the user go once the packets are encrypted and the peer has shown, encrypted, that it has received this end's last
+    /// message of the handshake, and no other one under its TSN.
+    #[inline]
+    pub(super) fn release_if_acknowledged(&mut self, ctx: &mut Context<'_>) {
+        if self.sending.is_held_back() && self.requires_protection() && self.sending.nothing_outstanding() {
             self.sending.hold_back(false);
             self.announce(ctx.now);
             self.begin_use(ctx);
@@ -155,7 +230,12 @@ impl Association {
         let (text, reason) = match failure {
             KeyFailure::Handshake(error) => {
                 let text = error.to_string();
-                (text.clone(), CloseReason::NotAuthenticated(text))
+                // In plaintext, it would show others who the peer is, which TLS hides.
+                let shown = match self.requires_protection() {
+                    true => text.clone(),
+                    false => "no keys: the peer is not trusted, or messages were changed on their way".to_owned(),
+                };
+                (shown, CloseReason::NotAuthenticated(text))
             }
             KeyFailure::Violation(what) => return self.abort_for_violation(ctx, what),
             KeyFailure::Limit(what) => (what.to_owned(), CloseReason::OverLimit(what)),

@@ -1,5 +1,7 @@
 //! DTLS chunks of an association (draft-ietf-tsvwg-sctp-dtls-chunk): agreement, sealing and opening of packets. `crate::protection` has the keys.
 
+use std::net::IpAddr;
+
 use whimbrel_control::{Span, Time};
 use whimbrel_wire::{Chunk, ChunkType, PacketView};
 
@@ -203,9 +205,10 @@ impl Association {
         self.ends.accepted && self.awaits_proof()
     }
 
-    /// Returns whether an association from this cookie, of another handshake, takes the place of this one.
-    pub(crate) fn gives_way_to(&self, cookie: &Cookie) -> bool {
-        self.is_unproven() && cookie.local_tag != self.ends.local_tag
+    /// Returns whether an association from this cookie, of another handshake, takes the place of this one. Its COOKIE ECHO comes from this
+    /// address: a host that only lists an address of the peer ends nothing.
+    pub(crate) fn gives_way_to(&self, cookie: &Cookie, from: IpAddr) -> bool {
+        self.is_unproven() && cookie.local_tag != self.ends.local_tag && self.sending.has_remote(from)
     }
 
     /// Returns whether an opened packet that begins with this chunk may be processed. Before the COOKIE ACK it is what the peer sends first.
@@ -233,13 +236,13 @@ impl Association {
 
     /// Returns whether a COOKIE ECHO, which is never encrypted, may be processed. An established association only sends the COOKIE ACK again, and
     /// only until the peer has shown that it has received one. Restarts are not supported (draft, "SCTP Restart Considerations").
-    pub(crate) fn may_take_cookie(&self, cookie: &Cookie) -> bool {
+    pub(crate) fn may_take_cookie(&self, cookie: &Cookie, from: IpAddr) -> bool {
         let Some(protection) = self.agreed.protection() else {
             return true;
         };
         match self.state {
             State::CookieWait | State::CookieEchoed => cookie.local_tag == self.ends.local_tag,
-            _ if self.gives_way_to(cookie) => true,
+            _ if self.gives_way_to(cookie, from) => true,
             _ => {
                 let is_own = self.ends.local_tag == cookie.local_tag && self.ends.peer_tag == cookie.peer_tag;
                 is_own && !protection.is_confirmed()

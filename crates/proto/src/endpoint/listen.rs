@@ -361,7 +361,7 @@ impl Endpoint {
                 .find_map(|&addr| self.table.by_peer(addr, port))
         });
         let association = existing.and_then(|index| self.table.at(index));
-        if association.is_some_and(|association| !association.may_take_cookie(&cookie)) {
+        if association.is_some_and(|association| !association.may_take_cookie(&cookie, meta.remote.ip())) {
             return Err(Discard::Unprotected);
         }
         let config = association.map_or(&self.accepted_config, Association::config);
@@ -396,7 +396,12 @@ impl Endpoint {
             return Err(Discard::Limit);
         }
         let index = match existing {
-            Some(index) if self.table.at(index).is_some_and(|known| known.gives_way_to(&cookie)) => {
+            Some(index)
+                if self
+                    .table
+                    .at(index)
+                    .is_some_and(|known| known.gives_way_to(&cookie, meta.remote.ip())) =>
+            {
                 self.replace_unproven(now, meta, packet, index, &cookie)?
             }
             Some(index) => self.on_cookie_for_known_peer(now, meta, packet, index, &cookie)?,

@@ -99,6 +99,30 @@ impl Protection {
         Ok(Step::default())
     }
 
+    /// Returns whether this end is the client of the first handshake, and has sent its last message.
+    pub(crate) fn waits_for_peer(&self) -> bool {
+        let manager = self.manager.as_deref().filter(|manager| !manager.is_in_force());
+        manager.is_some_and(|manager| {
+            manager
+                .attempt
+                .as_ref()
+                .is_some_and(|attempt| attempt.waiting.is_some())
+        })
+    }
+
+    /// Plaintext has ended. `number`: that of the next message on stream 0.
+    pub(crate) fn end_plaintext(&mut self, number: u32) {
+        if let Some(manager) = &mut self.manager {
+            manager.first_number.get_or_insert(number);
+        }
+    }
+
+    /// Returns the number of the first message on stream 0 that is encrypted, once plaintext has ended.
+    #[inline]
+    pub(crate) fn first_number(&self) -> Option<u32> {
+        self.manager.as_ref()?.first_number
+    }
+
     /// Counts user data that has arrived in plaintext.
     ///
     /// # Errors

@@ -94,6 +94,8 @@ pub(crate) struct Manager {
     pub(super) bytes: u64,
     /// Bytes of user messages received in plaintext.
     pub(super) plaintext: usize,
+    /// The number of the next message on stream 0 when plaintext ended.
+    pub(super) first_number: Option<u32>,
     /// The handshake has failed. The association ends when the alert has been sent.
     pub(super) failed: Option<HandshakeError>,
     pub(super) timeout: Span,
@@ -112,6 +114,7 @@ impl Manager {
             hurried: 0,
             bytes: 0,
             plaintext: 0,
+            first_number: None,
             failed: None,
             timeout: config.handshake_timeout,
             interval: config.rekey_interval,

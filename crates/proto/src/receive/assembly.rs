@@ -103,6 +103,11 @@ pub(super) struct Assemblies {
 }
 
 impl Assemblies {
+    /// Returns whether no message is incomplete.
+    pub(super) fn are_complete(&self) -> bool {
+        self.messages.is_empty()
+    }
+
     /// Returns what is held next to a fragment in its message, or what it contradicts.
     pub(super) fn neighbours(
         &self,

@@ -478,6 +478,23 @@ impl Receiver {
         self.highest != self.cumulative
     }
 
+    /// Returns whether all data that was received is complete, and was not for the user.
+    pub(crate) fn holds_no_user_data(&self) -> bool {
+        let is_complete = !self.has_gap() && matches!(self.tail, Tail::Boundary) && self.streams.have_none_parked();
+        let has_fragments = self.assemblies.as_ref().is_some_and(|known| !known.are_complete());
+        is_complete && !has_fragments && self.partials.is_empty() && !self.has_message()
+    }
+
+    /// Returns the number of the next message of a stream.
+    pub(crate) fn expected_number(&self, stream: u16) -> u32 {
+        self.streams.expected(stream)
+    }
+
+    /// Returns whether the number of an ordered message is one before the next of its stream.
+    pub(crate) fn is_before_expected(&self, data: &Data<'_>) -> bool {
+        is_before(data.number, ahead(data.number, self.streams.expected(data.stream)))
+    }
+
     /// Returns the counters.
     pub(crate) fn stats(&self) -> &ReceiverStats {
         &self.stats

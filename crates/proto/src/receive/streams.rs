@@ -79,6 +79,11 @@ impl Streams {
         page.map_or(0, |page| page[usize::from(stream) % PAGE].expected)
     }
 
+    /// Returns whether no message waits for an earlier one.
+    pub(super) fn have_none_parked(&self) -> bool {
+        self.queues.iter().all(VecDeque::is_empty)
+    }
+
     /// Parks a complete message until all earlier messages of its stream are delivered. `missing`: earlier messages that may still be
     /// incomplete. Returns false if the stream already has or had a message with this number.
     ///

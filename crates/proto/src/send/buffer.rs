@@ -55,6 +55,11 @@ impl Sending {
         self.allow_burst();
     }
 
+    /// Returns whether all messages of the association itself have been sent.
+    pub(crate) fn has_sent_own(&self) -> bool {
+        self.queue.has_sent_own()
+    }
+
     /// Returns whether the messages of the user wait.
     pub(crate) fn is_held_back(&self) -> bool {
         self.queue.holds_back()

@@ -358,7 +358,7 @@ fn next_tsn(net: &Net) -> u32 {
     cookie_echo.init().initial_tsn.0
 }
 
-fn key_data(tsn: u32, ssn: u16, payload: &[u8]) -> Data<'_> {
+pub(crate) fn key_data(tsn: u32, ssn: u16, payload: &[u8]) -> Data<'_> {
     Data {
         ppid: key_management::PPID,
         ..data(tsn, ssn, payload)

@@ -23,6 +23,7 @@ mod interleaving;
 mod key_hostile;
 mod key_messages;
 mod key_renewal;
+mod key_shifted;
 mod keys;
 mod limits;
 mod listed_addresses;

@@ -133,6 +133,11 @@ impl SendQueue {
         own.lane.push(message, Limit::Never, false);
     }
 
+    /// Returns whether all messages of the association itself have been sent.
+    pub(crate) fn has_sent_own(&self) -> bool {
+        self.own.as_ref().is_none_or(|own| own.lane.is_empty())
+    }
+
     fn release_own(&mut self) {
         self.own.take_if(|own| own.lane.is_empty() && !own.holds_back);
     }
