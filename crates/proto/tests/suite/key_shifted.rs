@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use crate::identities::{Oddity, odd};
 use crate::key_messages::{connected, friends, key_data, opened, with};
+use crate::requirements::sack;
 use crate::support::{Fate, Host, Net, Sent, data, resealed};
 use whimbrel_control::Span;
 use whimbrel_proto::{AssociationConfig, CloseReason, Discard, Message, State};
@@ -85,15 +86,18 @@ fn shift(bytes: &mut [u8], from: Host, number: u32) {
     }
 }
 
-/// Lets A and B exchange keys while the network inserts a chunk before A's first one, and shifts what follows in plaintext. B's packets are lost for a
-/// second once they are encrypted, so that A does not see what they acknowledge. A has messages to send.
+/// Lets A and B exchange keys while the network inserts a chunk before A's first one, and shifts what follows in plaintext. A's data in plaintext is
+/// acknowledged to it at once. B's first encrypted packets are lost, so that A does not see what they acknowledge; the retransmission arrives. A has
+/// messages to send.
 fn shifted(
     seed: u64,
     ends: &(AssociationConfig, AssociationConfig),
     inserted: impl Fn(u32) -> Data<'static>,
     number: u32,
 ) -> Net {
-    let (mut net, a) = opened(1, seed, ends);
+    let mut ends = ends.clone();
+    (ends.1.rto_initial, ends.1.rto_min) = (Some(Span::from_millis(200)), Span::from_millis(200));
+    let (mut net, a) = opened(1, seed, &ends);
     for text in [&b"one"[..], b"two", b"three", b"four"] {
         net.send(Host::A, a, Message::new(0, text));
     }
@@ -102,7 +106,7 @@ fn shifted(
     net.filter = Box::new(move |packet| {
         if packet.has(ChunkType::DTLS) {
             let first = *first_sealed.get_or_insert(packet.now);
-            let is_lost = packet.from == Host::B && packet.now.since(first) < Span::from_millis(900);
+            let is_lost = packet.from == Host::B && packet.now.since(first) < Span::from_millis(150);
             return if is_lost { Fate::Drop } else { Fate::Deliver };
         }
         let is_shifted = match packet.from {
@@ -135,6 +139,9 @@ fn shifted(
             shift(&mut bytes, sent.from, number);
             bytes[8..12].fill(0);
             net.inject(sent.from.other(), sent.remote, sent.local, resealed(bytes));
+            if let Some(&last) = sent.tsns().last().filter(|_| sent.from == Host::A) {
+                let _ = net.as_peer(Host::A, &[sack(last, 1 << 20)]);
+            }
         }
     }
     net

@@ -25,7 +25,7 @@ fn first_tsn(net: &Net, host: Host) -> u32 {
     net.last(host, chunk_type).init().initial_tsn.0
 }
 
-fn sack(cumulative: u32, a_rwnd: u32) -> Chunk<'static> {
+pub(crate) fn sack(cumulative: u32, a_rwnd: u32) -> Chunk<'static> {
     Chunk::Sack(Sack {
         cumulative_tsn_ack: Tsn(cumulative),
         a_rwnd,
