@@ -207,11 +207,7 @@ impl Association {
             }
             Ok(Chunk::Data(data)) => {
                 seen.has_data = true;
-                let allowed = match seen.is_plain {
-                    true => self.check_keying_data(ctx, &data),
-                    false => self.check_first_numbers(ctx, &data),
-                };
-                if let Err(reason) = allowed {
+                if let Err(reason) = self.check_data(ctx, &data, seen.is_plain) {
                     return ControlFlow::Break(reason);
                 }
                 self.on_data(ctx, &data, from)

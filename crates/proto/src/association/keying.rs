@@ -111,12 +111,24 @@ impl Association {
         holds_nothing
     }
 
+    /// Checks a DATA chunk: what may come in plaintext, and what may follow it.
+    ///
+    /// # Errors
+    /// Returns an error if it is not processed. The association may have ended.
+    #[inline]
+    pub(super) fn check_data(&mut self, ctx: &mut Context<'_>, data: &Data<'_>, is_plain: bool) -> Result<(), Discard> {
+        match is_plain {
+            true => self.check_keying_data(ctx, data),
+            false => self.check_first_numbers(ctx, data),
+        }
+    }
+
     /// Checks an encrypted DATA chunk, until the first message has come that was encrypted.
     ///
     /// # Errors
     /// Returns an error, and ends the association, if its message number was used in plaintext: that message was not the peer's.
     #[inline]
-    pub(super) fn check_first_numbers(&mut self, ctx: &mut Context<'_>, data: &Data<'_>) -> Result<(), Discard> {
+    fn check_first_numbers(&mut self, ctx: &mut Context<'_>, data: &Data<'_>) -> Result<(), Discard> {
         let first = self.agreed.protection().and_then(Protection::first_number);
         let (Some(first), Some(receiver)) = (first, self.receiving.receiver.as_ref()) else {
             return Ok(());
@@ -133,7 +145,7 @@ impl Association {
     ///
     /// # Errors
     /// Returns an error if it is not the next one of the handshake. If it is no data of a handshake at all, the association ends.
-    pub(super) fn check_keying_data(&mut self, ctx: &mut Context<'_>, data: &Data<'_>) -> Result<(), Discard> {
+    fn check_keying_data(&mut self, ctx: &mut Context<'_>, data: &Data<'_>) -> Result<(), Discard> {
         // Only the first fragment in I-DATA names the identifier (RFC 8260 §2.1).
         let has_ppid = data.begin || !data.number.is_mid();
         let is_other = has_ppid && data.ppid != key_management::PPID;
