@@ -258,8 +258,9 @@ fn sctp_darn_and_sctp_test_exchange_messages_in_one_to_many_style() {
     let folder = tempfile::tempdir().unwrap();
     let shown = folder.path().join("shown");
     let on_terminal = |command: &str| {
-        let words = ["script", "-qfc", command, shown.to_str().unwrap()];
-        network.server(Listening::Sctp, &words)
+        // A pipe that nobody reads would stop the server.
+        let script = format!("exec script -qfc '{command}' {} > /dev/null", shown.display());
+        network.server(Listening::Sctp, &["sh", "-c", &script])
     };
     let mut server = on_terminal("sctp_darn -H 10.77.1.2 -B 10.77.2.2 -P 5003 -l");
     let script = "(sleep 1; echo over several paths; sleep 1) | sctp_darn -H 10.77.1.1 -B 10.77.2.1 -P 5004 -h 10.77.1.2 -p 5003 -s";
