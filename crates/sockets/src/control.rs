@@ -2,8 +2,12 @@
 
 /// Bytes of the head of a request or an answer.
 pub(crate) const HEAD: usize = 16;
-/// Bytes of a request or an answer at most, head included.
+/// Bytes of the secret that follows the head of each request: only the process of the service and its children know it.
+pub(crate) const SECRET: usize = 16;
+/// Bytes of a request or an answer at most, head and secret included.
 pub(crate) const MAX: usize = 32 << 10;
+/// Bytes of the body of a request at most.
+pub(crate) const MAX_BODY: usize = MAX - HEAD - SECRET;
 
 /// What is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,7 +18,7 @@ pub(crate) enum Op {
     Bind,
     /// Listens, with the backlog `a`.
     Listen,
-    /// Connects to the addresses in the body. The value of the answer is the association.
+    /// Connects to the addresses in the body, and waits for that if `a` is 1. The value of the answer is the association.
     Connect,
     /// Sets option `b` of level `a` to the body.
     Set,
@@ -26,7 +30,7 @@ pub(crate) enum Op {
     Addresses,
     /// Makes a socket of association `a`, as `Open`.
     Peel,
-    /// The program is about to end: answers when all associations have ended.
+    /// The program is about to end: answers when all associations have ended. Only for the process of the service.
     Finish,
 }
 

@@ -22,7 +22,7 @@ pub(crate) enum Kind {
     /// The association has failed; `value` is the errno.
     Error,
     /// An association to accept: its descriptor comes with the record, `value` is the number of its socket, `context` has the bits of
-    /// `control::reading`.
+    /// `control::reading`. From the program, on the new pair: it has taken it.
     Accepted,
     /// Nothing: it keeps a socket without association from being writable.
     Filler,

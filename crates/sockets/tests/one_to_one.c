@@ -1,41 +1,16 @@
 /* Calls of one-to-one style and what they return, between two namespaces: "server" and "client ADDRESS". Exit code 0: all as expected. */
-#define _GNU_SOURCE
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/sctp.h>
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "check.h"
+
+#include <pthread.h>
+#include <signal.h>
 #include <sys/ioctl.h>
-#include <sys/socket.h>
+#include <sys/sendfile.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define PORT 7000
-
-#define CHECK(condition) \
-    do { \
-        if (!(condition)) { \
-            fprintf(stderr, "line %d: %s: errno %d (%s)\n", __LINE__, #condition, errno, strerror(errno)); \
-            exit(1); \
-        } \
-    } while (0)
-
-static struct sockaddr_in address(const char *ip, int port) {
-    struct sockaddr_in addr = {.sin_family = AF_INET, .sin_port = htons(port)};
-    CHECK(inet_pton(AF_INET, ip, &addr.sin_addr) == 1);
-    return addr;
-}
-
-static short ready(int fd, short events, int timeout) {
-    struct pollfd asked = {.fd = fd, .events = events};
-    CHECK(poll(&asked, 1, timeout) >= 0);
-    return asked.revents;
-}
 
 static int option(int fd, int level, int name) {
     int value = -1;
@@ -111,8 +86,23 @@ static int server(void) {
     }
     CHECK(sum == 400);
 
+    /* Two messages of one call. */
+    struct iovec places[2] = {{data, 10}, {data + 10, 10}};
+    struct mmsghdr both[2] = {{.msg_hdr = {.msg_iov = &places[0], .msg_iovlen = 1}}, {.msg_hdr = {.msg_iov = &places[1], .msg_iovlen = 1}}};
+    CHECK(recvmmsg(one, both, 2, 0, NULL) == 2 && both[0].msg_len == 3 && both[1].msg_len == 5);
+    CHECK(memcmp(data, "one", 3) == 0 && memcmp(data + 10, "three", 5) == 0);
+    CHECK(recv(one, data, sizeof data, 0) == 4 && memcmp(data, "file", 4) == 0);
+
     /* A long message in parts of the buffer, back as a vector; then the end. */
-    CHECK(recv(one, data, sizeof data, MSG_WAITALL) > 0);
+    int total = 0;
+    for (flags = 0; !(flags & MSG_EOR);) {
+        int got = sctp_recvmsg(one, data + total, sizeof data - total, NULL, NULL, &info, &flags);
+        CHECK(got > 0);
+        total += got;
+    }
+    CHECK(total == 150000);
+    for (int i = 0; i < total; i++) CHECK(data[i] == 'L');
+    usleep(300000);
     struct iovec parts[2] = {{"par", 3}, {"ts", 2}};
     CHECK(writev(one, parts, 2) == 5);
     CHECK(recv(one, data, sizeof data, 0) >= 0);
@@ -152,8 +142,97 @@ static void refused_calls(const char *ip) {
     CHECK(close(fd) == 0);
 }
 
+/* An attempt that has failed: each call says so, whatever waits in the socket. */
+static void failed_attempts(const char *ip) {
+    struct sockaddr_in closed = address(ip, PORT + 1);
+    struct sctp_event_subscribe events = {.sctp_association_event = 1};
+    for (int waits = 0; waits < 3; waits++) {
+        int fd = socket(AF_INET, SOCK_STREAM | (waits == 1 ? 0 : SOCK_NONBLOCK), IPPROTO_SCTP);
+        CHECK(setsockopt(fd, IPPROTO_SCTP, SCTP_EVENTS, &events, sizeof events) == 0);
+        CHECK(connect(fd, (struct sockaddr *)&closed, sizeof closed) == -1 && errno == (waits == 1 ? ECONNREFUSED : EINPROGRESS));
+        CHECK(ready(fd, POLLOUT, 10000) & POLLOUT);
+        if (waits == 0) CHECK(option(fd, SOL_SOCKET, SO_ERROR) == ECONNREFUSED);
+        if (waits == 2) CHECK(connect(fd, (struct sockaddr *)&closed, sizeof closed) == -1 && errno == ECONNREFUSED);
+        CHECK(connect(fd, (struct sockaddr *)&closed, sizeof closed) == -1 && errno == ECONNABORTED);
+        union sctp_notification event;
+        CHECK(recv(fd, &event, sizeof event, 0) > 0 && event.sn_assoc_change.sac_state == SCTP_CANT_STR_ASSOC);
+        CHECK(close(fd) == 0);
+    }
+    int fd = socket(AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+    CHECK(setsockopt(fd, IPPROTO_SCTP, SCTP_EVENTS, &events, sizeof events) == 0);
+    CHECK(sendto(fd, "x", 1, MSG_NOSIGNAL, (struct sockaddr *)&closed, sizeof closed) == -1 && errno == ECONNREFUSED);
+    CHECK(close(fd) == 0);
+}
+
+/* Headers and vectors that no kernel would take. */
+static void wrong_pointers(int fd) {
+    struct iovec huge[2] = {{NULL, ~0UL / 2}, {NULL, ~0UL / 2}};
+    struct msghdr message = {.msg_iov = huge, .msg_iovlen = 2};
+    CHECK(sendmsg(fd, &message, 0) == -1 && errno == EINVAL && recvmsg(fd, &message, 0) == -1 && errno == EINVAL);
+    message.msg_iov = (void *)17;
+    CHECK(sendmsg(fd, &message, 0) == -1 && errno == EFAULT && recvmsg(fd, &message, 0) == -1 && errno == EFAULT);
+    message.msg_iov = NULL;
+    message.msg_iovlen = ~0UL;
+    CHECK(sendmsg(fd, &message, 0) == -1 && errno == EMSGSIZE && recvmsg(fd, &message, 0) == -1 && errno == EMSGSIZE);
+    CHECK(sendmsg(fd, (void *)16, 0) == -1 && errno == EFAULT && recvmsg(fd, (void *)16, 0) == -1 && errno == EFAULT);
+    /* The compiler must not know them. */
+    const struct iovec *volatile nowhere = (void *)16;
+    volatile int negative = -1;
+    CHECK(readv(fd, nowhere, 1) == -1 && errno == EFAULT && writev(fd, huge, negative) == -1 && errno == EINVAL);
+    CHECK(sendfile(fd, 0, (void *)16, 10) == -1 && errno == EFAULT);
+}
+
+/* The program closes what it does not know, and uses the numbers: they are its own then. */
+static void closed_descriptors(int keep) {
+    for (int fd = 3; fd < 1100; fd++)
+        if (fd != keep) close(fd);
+    CHECK(option(keep, SOL_SOCKET, SO_PROTOCOL) == IPPROTO_SCTP && option(keep, IPPROTO_SCTP, SCTP_NODELAY) == 0);
+    CHECK(close_range(keep + 1, ~0U, 0) == 0 || errno == ENOSYS);
+    CHECK(option(keep, IPPROTO_SCTP, SCTP_NODELAY) == 0);
+    int ends[2];
+    CHECK(pipe2(ends, O_NONBLOCK) == 0);
+    for (int behind = 0; behind < 2; behind++) {
+        for (int fd = 900; fd < 1024; fd++) {
+            if (behind) syscall(SYS_close, fd);
+            CHECK(behind ? syscall(SYS_dup3, ends[1], fd, 0) == fd : dup2(ends[1], fd) == fd);
+        }
+        CHECK(option(keep, IPPROTO_SCTP, SCTP_NODELAY) == 0);
+        char byte;
+        CHECK(read(ends[0], &byte, 1) == -1 && errno == EAGAIN);
+        for (int fd = 900; fd < 1024; fd++) close(fd);
+    }
+    CHECK(option(keep, IPPROTO_SCTP, SCTP_NODELAY) == 0);
+    CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
+}
+
+static void *waiting_reader(void *end) {
+    char byte;
+    CHECK(read(*(int *)end, &byte, 1) == 1);
+    return NULL;
+}
+
+/* A thread that reads a descriptor of its own is cancelled as ever. */
+static void cancelled_thread(void) {
+    int ends[2];
+    pthread_t thread;
+    void *outcome;
+    CHECK(pipe(ends) == 0 && pthread_create(&thread, NULL, waiting_reader, &ends[0]) == 0);
+    usleep(50000);
+    CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, &outcome) == 0 && outcome == PTHREAD_CANCELED);
+    CHECK(close(ends[0]) == 0 && close(ends[1]) == 0);
+}
+
+static volatile sig_atomic_t alarms;
+
+static void on_alarm(int number) {
+    (void)number;
+    alarms++;
+}
+
 static int client(const char *ip) {
     refused_calls(ip);
+    failed_attempts(ip);
+    cancelled_thread();
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, IPPROTO_SCTP);
     CHECK(fd >= 0 && fcntl(fd, F_GETFL) == (O_RDWR | O_NONBLOCK));
     int copy = dup(fd);
@@ -175,6 +254,11 @@ static int client(const char *ip) {
     CHECK(sctp_opt_info(fd, 0, SCTP_GET_PEER_ADDR_INFO, &path, &len) == 0 && path.spinfo_state == SCTP_ACTIVE);
 
     CHECK(fcntl(fd, F_SETFL, O_RDWR) == 0);
+    wrong_pointers(fd);
+    struct timeval limit = {.tv_usec = 100000}, none = {0};
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) == 0);
+    CHECK(recv(fd, &len, 1, 0) == -1 && errno == EAGAIN);
+    CHECK(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none) == 0);
     CHECK(sctp_sendmsg(copy, "abcdefghijklmnopqrstuvwxyz", 26, NULL, 0, htonl(77), 0, 3, 0, 0) == 26);
     CHECK(close(copy) == 0);
     usleep(200000);
@@ -185,10 +269,23 @@ static int client(const char *ip) {
     }
     /* The end of the numbers, for each reader. */
     CHECK(send(fd, "x", 1, 0) == 1 && send(fd, "x", 1, 0) == 1);
+    struct iovec places[2] = {{"one", 3}, {"three", 5}};
+    struct mmsghdr both[2] = {{.msg_hdr = {.msg_iov = &places[0], .msg_iovlen = 1}}, {.msg_hdr = {.msg_iov = &places[1], .msg_iovlen = 1}}};
+    CHECK(sendmmsg(fd, both, 2, 0) == 2 && both[0].msg_len == 3 && both[1].msg_len == 5);
+    FILE *file = tmpfile();
+    off64_t offset = 2;
+    CHECK(file && fputs("a file", file) >= 0 && fflush(file) == 0);
+    CHECK(sendfile64(fd, fileno(file), &offset, 100) == 4 && offset == 6);
+    CHECK(fclose(file) == 0);
     CHECK(send(fd, data, 2000000, 0) == -1 && errno == EMSGSIZE);
     memset(data, 'L', sizeof data);
     CHECK(send(fd, data, sizeof data, 0) == sizeof data);
-    CHECK(recv(fd, data, sizeof data, 0) == 5 && memcmp(data, "parts", 5) == 0);
+    /* A signal with SA_RESTART does not end a call that waits. */
+    struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
+    struct itimerval soon = {.it_value = {.tv_usec = 50000}};
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &soon, NULL) == 0);
+    CHECK(recv(fd, data, sizeof data, 0) == 5 && memcmp(data, "parts", 5) == 0 && alarms == 1);
+    closed_descriptors(fd);
     CHECK(shutdown(fd, SHUT_WR) == 0);
     CHECK(recv(fd, data, sizeof data, 0) == 0);
     CHECK(send(fd, "x", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);

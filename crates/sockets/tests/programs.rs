@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use whimbrel_testkit::process::{InTime, finish};
@@ -166,9 +167,12 @@ fn compile(name: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests")
         .join(format!("{name}.c"));
+    // Two tests may compile the same one at the same time.
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let to = std::env::current_exe()
         .unwrap()
-        .with_file_name(format!("sockets-{name}"));
+        .with_file_name(format!("sockets-{name}-{count}"));
     let mut command = Command::new("cc");
     command
         .args(["-Wall", "-Wextra", "-Werror", "-o"])
@@ -185,6 +189,34 @@ fn one_to_one_calls_return_what_linux_returns() {
     needs!(lksctp());
     let network = Network::new("one");
     let program = compile("one_to_one");
+    let program = program.to_str().unwrap();
+    let server = network.server(Listening::Sctp, &[program, "server"]);
+    expect_success(&network.command("a", &[program, "client", "10.77.1.2"]).output_in_time());
+    expect_success(&finish(server));
+}
+
+#[test]
+fn containers_may_refuse_system_calls() {
+    needs!(whimbrel_testkit::namespaces());
+    needs!(lksctp());
+    let network = Network::new("deny");
+    let (deny, program) = (compile("deny"), compile("one_to_one"));
+    let [deny, program] = [&deny, &program].map(|path| path.to_str().unwrap());
+    let server = network.server(Listening::Sctp, &[deny, program, "server"]);
+    expect_success(
+        &network
+            .command("a", &[deny, program, "client", "10.77.1.2"])
+            .output_in_time(),
+    );
+    expect_success(&finish(server));
+}
+
+#[test]
+fn one_to_many_loses_nothing_silently() {
+    needs!(whimbrel_testkit::namespaces());
+    needs!(lksctp());
+    let network = Network::new("many");
+    let program = compile("one_to_many");
     let program = program.to_str().unwrap();
     let server = network.server(Listening::Sctp, &[program, "server"]);
     expect_success(&network.command("a", &[program, "client", "10.77.1.2"]).output_in_time());

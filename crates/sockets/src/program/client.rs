@@ -1,21 +1,29 @@
-//! The connection to the service, and its start.
+//! Connections to the service.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::control::{Answer, HEAD, MAX, Op, Request};
-use crate::program::{check, errno, real, table, thread};
-use crate::service::{LAST_WAIT, Prepared};
+use crate::control::{Answer, HEAD, MAX, MAX_BODY, Op, Request};
+use crate::program::start::{self, Place};
+use crate::program::{check, errno, own, real, table};
+use crate::service::LAST_WAIT;
 
-/// The name of the service: of this process, or of the one that it was forked from.
-static NAME: AtomicPtr<Vec<u8>> = AtomicPtr::new(std::ptr::null_mut());
-/// The process whose thread the service is.
-static HOME: AtomicU32 = AtomicU32::new(0);
-static STARTING: AtomicBool = AtomicBool::new(false);
-static PREPARED: AtomicBool = AtomicBool::new(false);
-/// A connection that is not in use. -1: none.
-static CONNECTION: AtomicI32 = AtomicI32::new(-1);
+/// A connection that is not in use.
+static KEPT: AtomicPtr<Connection> = AtomicPtr::new(std::ptr::null_mut());
+/// Numbers of connections are below, if the limit of the process allows it, and otherwise at the end of what it allows.
+const HIGH: u64 = 1024;
+/// Connections have this many numbers up to there.
+const HIGH_NUMBERS: u64 = 24;
+
+/// A connection to the service.
+#[derive(Debug)]
+struct Connection {
+    fd: i32,
+    /// Device and inode: whether the number is still this connection.
+    identity: (u64, u64),
+    place: &'static Place,
+}
 
 /// An answer of the service.
 #[derive(Debug)]
@@ -28,31 +36,38 @@ pub(crate) struct Outcome {
 
 /// Asks the service. The error is an errno.
 pub(crate) fn call(op: Op, socket: u32, a: i32, b: i32, body: &[u8]) -> Result<Outcome, i32> {
-    if body.len() > MAX - HEAD {
+    if body.len() > MAX_BODY {
         return Err(libc::EINVAL);
     }
-    let kept = CONNECTION.swap(-1, Ordering::AcqRel);
-    if kept >= 0 {
-        match exchange(kept, op, socket, a, b, body) {
-            // The program has closed the connection, or the number is another descriptor now.
-            Err(Failure::Connection) => {}
+    if let Some(kept) = take_kept() {
+        match exchange(&kept, op, socket, a, b, body) {
+            // The service has ended, or the program has closed the connection.
+            Err(Failure::Connection) => kept.close(),
             Err(Failure::Errno(errno)) => {
-                keep(kept);
+                kept.keep();
                 return Err(errno);
             }
             Ok(outcome) => {
-                keep(kept);
+                kept.keep();
                 return Ok(outcome);
             }
         }
     }
-    let fd = connect()?;
-    let outcome = exchange(fd, op, socket, a, b, body);
-    keep(fd);
-    outcome.map_err(|failure| match failure {
-        Failure::Connection => libc::ENOTCONN,
-        Failure::Errno(errno) => errno,
-    })
+    let connection = connect()?;
+    match exchange(&connection, op, socket, a, b, body) {
+        Err(Failure::Connection) => {
+            connection.close();
+            Err(libc::ENOTCONN)
+        }
+        Err(Failure::Errno(errno)) => {
+            connection.keep();
+            Err(errno)
+        }
+        Ok(outcome) => {
+            connection.keep();
+            Ok(outcome)
+        }
+    }
 }
 
 enum Failure {
@@ -60,13 +75,67 @@ enum Failure {
     Errno(i32),
 }
 
-fn keep(fd: i32) {
-    if CONNECTION
-        .compare_exchange(-1, fd, Ordering::AcqRel, Ordering::Relaxed)
-        .is_err()
-    {
-        real::close(fd);
+impl Connection {
+    /// Takes in a connected descriptor, under a number that programs do not expect to get.
+    fn new(fd: i32, place: &'static Place) -> Result<Connection, i32> {
+        let mut limit = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: it fills the structure.
+        unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+        let lowest = limit.rlim_cur.min(HIGH).saturating_sub(HIGH_NUMBERS);
+        let high = real::fcntl(fd, libc::F_DUPFD_CLOEXEC, lowest as usize);
+        let fd = if high >= 0 {
+            real::close(fd);
+            high
+        } else {
+            fd
+        };
+        let identity = table::identity(fd).ok_or(libc::EBADF)?;
+        own::add(fd);
+        Ok(Connection { fd, identity, place })
     }
+
+    /// Whether the number is this connection still: a program may have closed it by a system call of its own.
+    fn is_own(&self) -> bool {
+        table::identity(self.fd) == Some(self.identity)
+    }
+
+    /// Keeps the connection for the next request, unless there is one.
+    fn keep(self) {
+        let pointer = Box::into_raw(Box::new(self));
+        let none = std::ptr::null_mut();
+        if KEPT
+            .compare_exchange(none, pointer, Ordering::AcqRel, Ordering::Relaxed)
+            .is_err()
+        {
+            // SAFETY: it was made above, and nobody else has it.
+            unsafe { Box::from_raw(pointer) }.close();
+        }
+    }
+
+    fn close(self) {
+        own::remove(self.fd);
+        if self.is_own() {
+            real::close(self.fd);
+        }
+    }
+}
+
+/// Takes the connection that is kept, if it is one still.
+fn take_kept() -> Option<Connection> {
+    let pointer = KEPT.swap(std::ptr::null_mut(), Ordering::AcqRel);
+    if pointer.is_null() {
+        return None;
+    }
+    // SAFETY: `keep` has made it, and the exchange has made it this thread's.
+    let kept = *unsafe { Box::from_raw(pointer) };
+    if kept.is_own() {
+        return Some(kept);
+    }
+    own::remove(kept.fd);
+    None
 }
 
 /// Space for one descriptor of ancillary data.
@@ -109,8 +178,10 @@ fn part(bytes: &mut [u8]) -> libc::iovec {
     }
 }
 
-fn exchange(fd: i32, op: Op, socket: u32, a: i32, b: i32, body: &[u8]) -> Result<Outcome, Failure> {
+fn exchange(to: &Connection, op: Op, socket: u32, a: i32, b: i32, body: &[u8]) -> Result<Outcome, Failure> {
+    let fd = to.fd;
     let mut request = Request { op, socket, a, b }.encode().to_vec();
+    request.extend(to.place.secret);
     request.extend(body);
     let sent = real::send(fd, request.as_ptr().cast(), request.len(), libc::MSG_NOSIGNAL);
     if check(sent) != Ok(request.len()) {
@@ -144,152 +215,76 @@ fn exchange(fd: i32, op: Op, socket: u32, a: i32, b: i32, body: &[u8]) -> Result
 }
 
 /// Connects to the service, which is started if there is none.
-fn connect() -> Result<i32, i32> {
+fn connect() -> Result<Connection, i32> {
     match connect_to_running() {
         Err(libc::ECONNREFUSED) => {
-            start()?;
+            start::start()?;
             connect_to_running()
         }
         other => other,
     }
 }
 
-fn connect_to_running() -> Result<i32, i32> {
-    let name = NAME.load(Ordering::Acquire);
-    if name.is_null() {
-        return Err(libc::ECONNREFUSED);
-    }
-    // SAFETY: names are never freed.
-    let name: &Vec<u8> = unsafe { &*name };
+fn connect_to_running() -> Result<Connection, i32> {
+    let place = start::place().ok_or(libc::ECONNREFUSED)?;
     // SAFETY: zeros are valid for all fields.
     let mut addr: libc::sockaddr_un = unsafe { MaybeUninit::zeroed().assume_init() };
     addr.sun_family = libc::AF_UNIX as u16;
     // The name is abstract: it follows a zero.
-    for (place, byte) in addr.sun_path[1..].iter_mut().zip(name) {
-        *place = byte.cast_signed();
+    for (to, byte) in addr.sun_path[1..].iter_mut().zip(&place.name) {
+        *to = byte.cast_signed();
     }
     let fd = real::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0);
     if fd < 0 {
         return Err(errno());
     }
-    let len = (std::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len()) as u32;
-    if real::connect(fd, (&raw const addr).cast(), len) != 0 {
-        let error = errno();
-        real::close(fd);
-        return Err(error);
-    }
-    Ok(fd)
-}
-
-/// Starts the service in this process.
-fn start() -> Result<(), i32> {
-    while STARTING.swap(true, Ordering::AcqRel) {
-        std::thread::yield_now();
-    }
-    let started = if HOME.load(Ordering::Acquire) == std::process::id() {
-        Ok(())
+    let len = (std::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + place.name.len()) as u32;
+    let connected = if real::connect(fd, (&raw const addr).cast(), len) != 0 {
+        Err(errno())
+    } else if peer_user(fd) != Some(place.user) {
+        // Another user has taken the name of a service that has ended.
+        Err(libc::ECONNREFUSED)
     } else {
-        start_thread()
+        Connection::new(fd, place)
     };
-    STARTING.store(false, Ordering::Release);
-    started
+    if connected.is_err() {
+        real::close(fd);
+    }
+    connected
 }
 
-fn start_thread() -> Result<(), i32> {
-    let prepared = Prepared::new().map_err(|errno| errno as i32)?;
-    let name = Box::into_raw(Box::new(prepared.name().to_vec()));
-    let listener = prepared.listener();
-    table::adopt();
-    if !PREPARED.swap(true, Ordering::AcqRel) {
-        // SAFETY: the functions need nothing but statics.
-        unsafe {
-            libc::pthread_atfork(None, None, Some(on_fork));
-            libc::atexit(on_exit);
-        }
-    }
-    let (ready, is_ready) = std::sync::mpsc::channel();
-    let masked = block_signals();
-    let started = std::thread::Builder::new().name("whimbrel".to_owned()).spawn(move || {
-        thread::become_service();
-        let is_apart = separate(listener);
-        let _ = ready.send(is_apart);
-        if is_apart {
-            prepared.run();
-        }
-    });
-    restore_signals(&masked);
-    if started.is_err() || is_ready.recv() != Ok(true) {
-        return Err(libc::ENOMEM);
-    }
-    // The thread has its own.
-    real::close(listener);
-    NAME.store(name, Ordering::Release);
-    HOME.store(std::process::id(), Ordering::Release);
-    Ok(())
-}
-
-/// Gives this thread descriptors of its own: the program neither sees nor closes them, and its pipes and files do not stay open here.
-fn separate(listener: i32) -> bool {
-    // SAFETY: it concerns the descriptors of this thread only.
-    if unsafe { libc::unshare(libc::CLONE_FILES) } != 0 {
-        return false;
-    }
-    let below = listener > 3 && real::close_range(3, (listener - 1).cast_unsigned(), 0) != 0;
-    let above = real::close_range((listener + 1).cast_unsigned(), u32::MAX, 0) != 0;
-    // SAFETY: the path ends with a zero.
-    let null = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
-    for standard in 0..3 {
-        if standard != listener {
-            real::dup2(null, standard);
-        }
-    }
-    !below && !above
-}
-
-fn block_signals() -> libc::sigset_t {
-    let mut before = MaybeUninit::zeroed();
-    let mut all = MaybeUninit::uninit();
-    // SAFETY: both sets are filled before they are read.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr());
-        before.assume_init()
-    }
-}
-
-fn restore_signals(before: &libc::sigset_t) {
-    // SAFETY: it is the set from before.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before, std::ptr::null_mut()) };
+/// The user who listens at the other end of a connection.
+fn peer_user(fd: i32) -> Option<u32> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = size_of::<libc::ucred>() as u32;
+    let to = (&raw mut peer).cast::<c_void>();
+    (real::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, to, &mut len) == 0).then_some(peer.uid)
 }
 
 /// A child has the descriptors of its parent, and no service.
-extern "C" fn on_fork() {
-    table::adopt();
-    STARTING.store(false, Ordering::Release);
-    let connection = CONNECTION.swap(-1, Ordering::AcqRel);
-    if connection >= 0 {
-        // Its parent uses it.
-        real::close(connection);
+pub(crate) extern "C" fn on_fork() {
+    start::on_fork();
+    // Its parent uses the connections: the one that is kept, and those of requests of other threads.
+    let _ = take_kept();
+    for fd in own::between(0, u32::MAX) {
+        own::remove(fd.cast_signed());
+        real::close(fd.cast_signed());
     }
 }
 
 /// The process ends: what was sent is delivered first, as a kernel would do afterwards.
-extern "C" fn on_exit() {
-    if HOME.load(Ordering::Acquire) != std::process::id() {
+pub(crate) extern "C" fn on_exit() {
+    if !start::is_home() {
         return;
     }
-    let Ok(fd) = connect_to_running() else { return };
+    let Ok(connection) = connect_to_running() else { return };
     let limit = libc::timeval {
         tv_sec: LAST_WAIT.as_secs().cast_signed() + 2,
         tv_usec: 0,
     };
     let len = size_of::<libc::timeval>() as u32;
-    real::setsockopt(
-        fd,
-        libc::SOL_SOCKET,
-        libc::SO_RCVTIMEO,
-        (&raw const limit).cast::<c_void>(),
-        len,
-    );
-    let _ = exchange(fd, Op::Finish, 0, 0, 0, &[]);
+    let value = (&raw const limit).cast::<c_void>();
+    real::setsockopt(connection.fd, libc::SOL_SOCKET, libc::SO_RCVTIMEO, value, len);
+    let _ = exchange(&connection, Op::Finish, 0, 0, 0, &[]);
+    connection.close();
 }

@@ -7,7 +7,7 @@ use libc::{c_int, c_uint, iovec, size_t, sockaddr, socklen_t};
 use crate::address;
 use crate::control::Op;
 use crate::program::client::call;
-use crate::program::receive::receive;
+use crate::program::receive::{one, receive};
 use crate::program::send::{apply_prinfo, apply_sndinfo, defaults, finish, from_sndrcvinfo, read_addr, send_record};
 use crate::program::sockets::{connect_to, peel_off};
 use crate::program::table::{self, Use};
@@ -36,40 +36,43 @@ fn read_addrs(addrs: *const sockaddr, count: c_int) -> Result<Vec<u8>, i32> {
     let mut all = Vec::new();
     for _ in 0..count {
         let at = addrs.wrapping_byte_add(all.len());
-        let [family] = user::read_plain::<u16, 1>(at.cast())?;
+        let family = user::read_plain::<u16>(at.cast())?;
         let len = address::len_of(family).ok_or(libc::EINVAL)?;
         all.extend(user::read(at.cast(), len)?);
     }
     Ok(all)
 }
 
+/// Returns the number of the addresses of an association, and their packed list.
+pub(crate) fn addresses(socket: &Use, peer: bool, assoc: i32) -> Result<(c_int, Vec<u8>), i32> {
+    let outcome = call(Op::Addresses, socket.number(), peer.into(), assoc, &[])?;
+    let listed = address::parse_list(&outcome.body).map(|addrs| addrs.len() as c_int);
+    if listed != Some(outcome.value) {
+        return Err(libc::EIO);
+    }
+    Ok((outcome.value, outcome.body))
+}
+
 /// Returns the addresses in memory that `sctp_freepaddrs` frees, and their number.
 fn addrs(fd: c_int, peer: bool, assoc: i32, to: *mut *mut sockaddr) -> Result<c_int, i32> {
     let socket = socket_of(fd)?;
-    let outcome = call(Op::Addresses, socket.number(), peer.into(), assoc, &[])?;
-    if outcome.value == 0 {
+    let (count, list) = addresses(&socket, peer, assoc)?;
+    if count == 0 {
         return Ok(0);
     }
     // SAFETY: the memory has the length of what is copied; the program frees it.
-    let memory = unsafe { libc::malloc(outcome.body.len()) };
+    let memory = unsafe { libc::malloc(list.len()) };
     if memory.is_null() {
         return Err(libc::ENOMEM);
     }
     // SAFETY: as above, and `to` is checked by the kernel.
-    unsafe { std::ptr::copy_nonoverlapping(outcome.body.as_ptr(), memory.cast(), outcome.body.len()) };
+    unsafe { std::ptr::copy_nonoverlapping(list.as_ptr(), memory.cast(), list.len()) };
     if let Err(errno) = user::write(to.cast(), &memory.expose_provenance().to_ne_bytes()) {
         // SAFETY: nobody else has it.
         unsafe { libc::free(memory) };
         return Err(errno);
     }
-    Ok(outcome.value)
-}
-
-fn one(data: *const c_void, len: size_t) -> [iovec; 1] {
-    [iovec {
-        iov_base: data.cast_mut(),
-        iov_len: len,
-    }]
+    Ok(count)
 }
 
 /// Sends what `header` returns.
@@ -121,7 +124,7 @@ fn receive_with(
         let asked = if flags.is_null() {
             0
         } else {
-            user::read_plain::<i32, 1>(flags)?[0]
+            user::read_plain::<i32>(flags)?
         };
         let found = receive(fd, &socket, parts, asked & (libc::MSG_PEEK | libc::MSG_DONTWAIT))?;
         let Some(found) = found else {
@@ -256,7 +259,7 @@ export! {
             Ok(list) => list,
             Err(errno) => return fail(errno) as c_int,
         };
-        send_with(fd, list, flags, |socket| {
+        send_with(fd, &list, flags, |socket| {
             let mut header = defaults(socket)?;
             if addr_count > 0 {
                 header.addr = address::parse(&read_addrs(addrs, addr_count)?);
@@ -290,13 +293,13 @@ export! {
         if !kind.is_null() && user::write(kind.cast(), &RECVV_NOINFO.to_ne_bytes()).is_err() {
             return fail(libc::EFAULT) as c_int;
         }
-        receive_with(fd, list, (from, from_len), flags, |socket, header| {
+        receive_with(fd, &list, (from, from_len), flags, |socket, header| {
             let reading = socket.shared().reading.load(std::sync::atomic::Ordering::Relaxed);
             if info.is_null() || info_len.is_null() || kind.is_null() || reading & crate::control::reading::RCVINFO == 0 {
                 return Ok(());
             }
             let bytes = received::rcvinfo(header);
-            if (user::read_plain::<u32, 1>(info_len)?[0] as usize) < bytes.len() {
+            if (user::read_plain::<u32>(info_len)? as usize) < bytes.len() {
                 return Ok(());
             }
             user::write(info, &bytes)?;

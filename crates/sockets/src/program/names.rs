@@ -6,7 +6,7 @@ use crate::address;
 use crate::control::Op;
 use crate::program::client::call;
 use crate::program::table::{self, Use};
-use crate::program::{export, real, result, user};
+use crate::program::{intercept, real, result, user};
 
 fn bind_to(socket: &Use, addr: *const sockaddr, len: socklen_t) -> Result<i32, i32> {
     let bytes = user::read(addr.cast(), (len as usize).min(address::STORAGE))?;
@@ -22,25 +22,22 @@ fn name(socket: &Use, peer: bool, addr: *mut sockaddr, len: *mut socklen_t) -> R
     user::write_addr(addr.cast(), len, &outcome.body).map(|()| 0)
 }
 
-export! {
+intercept! {
     fn bind(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
-        match table::find(fd) {
-            Some(socket) => result(bind_to(&socket, addr, len)),
-            None => real::bind(fd, addr, len),
-        }
+        table::find(fd).map(|socket| result(bind_to(&socket, addr, len)))
+    } else {
+        real::bind(fd, addr, len)
     }
 
     fn getsockname(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
-        match table::find(fd) {
-            Some(socket) => result(name(&socket, false, addr, len)),
-            None => real::getsockname(fd, addr, len),
-        }
+        table::find(fd).map(|socket| result(name(&socket, false, addr, len)))
+    } else {
+        real::getsockname(fd, addr, len)
     }
 
     fn getpeername(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
-        match table::find(fd) {
-            Some(socket) => result(name(&socket, true, addr, len)),
-            None => real::getpeername(fd, addr, len),
-        }
+        table::find(fd).map(|socket| result(name(&socket, true, addr, len)))
+    } else {
+        real::getpeername(fd, addr, len)
     }
 }

@@ -6,9 +6,10 @@ use libc::{c_int, c_void, socklen_t};
 
 use crate::control::Op;
 use crate::program::client::call;
+use crate::program::lksctp::addresses;
 use crate::program::receive::take_error;
 use crate::program::table::{self, Use, state};
-use crate::program::{errno, export, real, result, user};
+use crate::program::{errno, intercept, real, result, user};
 use crate::record::{Header, Kind};
 
 /// Bytes of the largest option.
@@ -132,16 +133,10 @@ fn value(fd: c_int, socket: &Use, level: c_int, option: c_int, asked: &[u8]) -> 
                 .first_chunk()
                 .map(|bytes| i32::from_ne_bytes(*bytes))
                 .ok_or(libc::EINVAL)?;
-            let outcome = call(
-                Op::Addresses,
-                socket.number(),
-                (option == GET_PEER_ADDRS).into(),
-                assoc,
-                &[],
-            )?;
+            let (count, list) = addresses(socket, option == GET_PEER_ADDRS, assoc)?;
             let mut bytes = assoc.to_ne_bytes().to_vec();
-            bytes.extend(outcome.value.to_ne_bytes());
-            bytes.extend(outcome.body);
+            bytes.extend(count.to_ne_bytes());
+            bytes.extend(list);
             if bytes.len() > asked.len() {
                 Err(libc::ENOMEM)
             } else {
@@ -164,7 +159,7 @@ pub(crate) fn get(
     to: *mut c_void,
     len: *mut socklen_t,
 ) -> Result<i32, i32> {
-    let [room] = user::read_plain::<u32, 1>(len)?;
+    let room = user::read_plain::<u32>(len)?;
     if room > i32::MAX as u32 {
         return Err(libc::EINVAL);
     }
@@ -189,18 +184,18 @@ pub(crate) fn get(
     Ok(0)
 }
 
-export! {
+intercept! {
     fn setsockopt(fd: c_int, level: c_int, option: c_int, value: *const c_void, len: socklen_t) -> c_int {
-        match table::find(fd) {
-            Some(socket) => result(set(fd, &socket, level, option, value, len)),
-            None => real::setsockopt(fd, level, option, value, len),
-        }
+        let socket = table::find(fd)?;
+        Some(result(set(fd, &socket, level, option, value, len)))
+    } else {
+        real::setsockopt(fd, level, option, value, len)
     }
 
     fn getsockopt(fd: c_int, level: c_int, option: c_int, value: *mut c_void, len: *mut socklen_t) -> c_int {
-        match table::find(fd) {
-            Some(socket) => result(get(fd, &socket, level, option, value, len)),
-            None => real::getsockopt(fd, level, option, value, len),
-        }
+        let socket = table::find(fd)?;
+        Some(result(get(fd, &socket, level, option, value, len)))
+    } else {
+        real::getsockopt(fd, level, option, value, len)
     }
 }

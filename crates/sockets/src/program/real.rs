@@ -1,9 +1,11 @@
-//! The functions of the C library that this library has in front of them.
+//! The functions of the C library that this library has in front of them. They may unwind: `pthread_cancel` does.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use libc::{c_char, c_int, c_uint, c_ulong, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use libc::{
+    c_char, c_int, c_uint, c_ulong, c_void, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec,
+};
 
 /// Returns the address of the next function of this name, which is found once.
 fn find(place: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
@@ -30,7 +32,7 @@ macro_rules! real {
             // SAFETY: the C library has a function of this name with this signature. What it does with the pointers is what it would do
             // without this library: they come from the program, or are valid for the call.
             unsafe {
-                let function: unsafe extern "C" fn($($ty),*) -> $ret = std::mem::transmute(function);
+                let function: unsafe extern "C-unwind" fn($($ty),*) -> $ret = std::mem::transmute(function);
                 function($($arg),*)
             }
         }
@@ -64,7 +66,14 @@ real! {
     c"dup2" dup2(fd: c_int, to: c_int) -> c_int;
     c"dup3" dup3(fd: c_int, to: c_int, flags: c_int) -> c_int;
     c"sendfile" sendfile(out: c_int, from: c_int, offset: *mut i64, count: size_t) -> ssize_t;
-    c"close_range" close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
+    c"sendmmsg" sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int;
+    c"recvmmsg" recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int;
+}
+
+/// `close_range`, which older C libraries do not have.
+pub(crate) fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
+    // SAFETY: integers only.
+    unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) as c_int }
 }
 
 /// `fcntl` of the C library.
@@ -73,7 +82,7 @@ pub(crate) fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
     let function = find(&PLACE, c"fcntl");
     // SAFETY: as above. All arguments of commands are integers or pointers, which are passed alike.
     unsafe {
-        let function: unsafe extern "C" fn(c_int, c_int, ...) -> c_int = std::mem::transmute(function);
+        let function: unsafe extern "C-unwind" fn(c_int, c_int, ...) -> c_int = std::mem::transmute(function);
         function(fd, command, argument)
     }
 }
@@ -84,7 +93,7 @@ pub(crate) fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
     let function = find(&PLACE, c"ioctl");
     // SAFETY: as for `fcntl`.
     unsafe {
-        let function: unsafe extern "C" fn(c_int, c_ulong, ...) -> c_int = std::mem::transmute(function);
+        let function: unsafe extern "C-unwind" fn(c_int, c_ulong, ...) -> c_int = std::mem::transmute(function);
         function(fd, request, argument)
     }
 }

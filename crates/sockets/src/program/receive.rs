@@ -6,13 +6,15 @@ use crate::address;
 use crate::control::reading;
 use crate::program::client::empty_message;
 use crate::program::table::{self, Use, state};
-use crate::program::{check, errno, export, fail, real, user};
+use crate::program::{check, errno, fail, intercept, real, user};
 use crate::record::{HEADER, Header, Kind};
 
 /// `MSG_NOTIFICATION` of linux/sctp.h.
 pub(crate) const MSG_NOTIFICATION: c_int = 0x8000;
 /// Parts of a buffer at most (IOV_MAX).
 const MOST_PARTS: usize = 1024;
+/// Bytes of a call at most (MAX_RW_COUNT).
+const MOST_BYTES: usize = 0x7fff_f000;
 /// Where bytes go that were read before.
 const SKIPPED: usize = 4096;
 
@@ -29,20 +31,41 @@ fn may_wait(fd: c_int, flags: c_int) -> bool {
     flags & libc::MSG_DONTWAIT == 0 && real::fcntl(fd, libc::F_GETFL, 0) & libc::O_NONBLOCK == 0
 }
 
-/// Waits until a descriptor is ready, or for as long as SO_RCVTIMEO or SO_SNDTIMEO says.
-pub(crate) fn wait(fd: c_int, events: i16, option: c_int) -> Result<(), i32> {
+/// Waits until there is something to read. The kernel restarts this call after signals with SA_RESTART, and knows SO_RCVTIMEO.
+fn wait_to_read(fd: c_int, socket: &Use) -> Result<(), i32> {
+    let mut byte = 0_u8;
+    match check(real::recv(fd, (&raw mut byte).cast(), 1, libc::MSG_PEEK)) {
+        Ok(_) | Err(libc::ECONNRESET) => {}
+        Err(errno) => return Err(errno),
+    }
+    if socket.is_at(fd) {
+        Ok(())
+    } else {
+        // Another thread has closed it.
+        Err(libc::EBADF)
+    }
+}
+
+/// Waits until a descriptor is writable, or for as long as SO_SNDTIMEO says.
+pub(crate) fn wait_to_write(fd: c_int, socket: &Use) -> Result<(), i32> {
     let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
     let mut len = size_of::<libc::timeval>() as socklen_t;
-    real::getsockopt(fd, libc::SOL_SOCKET, option, (&raw mut time).cast(), &mut len);
+    let value = (&raw mut time).cast();
+    real::getsockopt(fd, libc::SOL_SOCKET, libc::SO_SNDTIMEO, value, &mut len);
     let limit = match time.tv_sec.saturating_mul(1000).saturating_add(time.tv_usec / 1000) {
         0 if time.tv_usec == 0 => -1,
         millis => i32::try_from(millis).unwrap_or(i32::MAX).max(1),
     };
-    let mut asked = libc::pollfd { fd, events, revents: 0 };
+    let mut asked = libc::pollfd {
+        fd,
+        events: libc::POLLOUT,
+        revents: 0,
+    };
     // SAFETY: one structure, as said.
     match check(unsafe { libc::poll(&mut asked, 1, limit) } as isize)? {
         0 => Err(libc::EAGAIN),
-        _ => Ok(()),
+        _ if socket.is_at(fd) => Ok(()),
+        _ => Err(libc::EBADF),
     }
 }
 
@@ -52,12 +75,22 @@ fn consume(fd: c_int) {
     real::recv(fd, (&raw mut byte).cast(), 1, libc::MSG_DONTWAIT | libc::MSG_TRUNC);
 }
 
+/// Calls a function that reads, and once more if the pair has ended with data that the service has not read: the kernel says that first, and
+/// before what waits here.
+fn despite_reset(read: impl Fn() -> ssize_t) -> Result<usize, i32> {
+    match check(read()) {
+        Err(libc::ECONNRESET) => check(read()),
+        other => other,
+    }
+}
+
 /// Takes the error that ends the association, if it is what comes next.
 pub(crate) fn take_error(fd: c_int, socket: &Use) -> i32 {
     let Some(_reader) = socket.reader() else { return 0 };
     let mut head = [0; HEADER];
     let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
-    let peeked = check(real::recv(fd, head.as_mut_ptr().cast(), HEADER, flags));
+    let to = head.as_mut_ptr().cast();
+    let peeked = despite_reset(|| real::recv(fd, to, HEADER, flags));
     match peeked.ok().and_then(|len| Header::decode(&head[..len])) {
         Some(header) if header.kind == Kind::Error => {
             consume(fd);
@@ -97,14 +130,15 @@ fn peek(fd: c_int, offset: usize, parts: &[iovec], filled: usize) -> Result<Peek
                 iov_base: part.iov_base.wrapping_byte_add(used),
                 iov_len: part.iov_len - used,
             });
-            room += part.iov_len - used;
+            room = part.iov_len.saturating_sub(used).saturating_add(room);
         }
     }
     let mut message = empty_message();
     message.msg_iov = all.as_mut_ptr();
     message.msg_iovlen = all.len();
     let flags = libc::MSG_PEEK | libc::MSG_TRUNC | libc::MSG_DONTWAIT;
-    let len = check(real::recvmsg(fd, &mut message, flags))?;
+    let message = &raw mut message;
+    let len = despite_reset(|| real::recvmsg(fd, message, flags))?;
     if len == 0 {
         return Ok(Peeked::End);
     }
@@ -127,9 +161,13 @@ pub(crate) fn receive(fd: c_int, socket: &Use, parts: &[iovec], flags: c_int) ->
         return Err(libc::EMSGSIZE);
     }
     loop {
-        match attempt(fd, socket, parts, flags) {
-            Err(libc::EAGAIN) => {}
-            other => return other,
+        {
+            // A signal handler over a call that reads does not wait for it.
+            let _reader = socket.reader().ok_or(libc::EAGAIN)?;
+            match attempt(fd, socket, parts, flags) {
+                Err(libc::EAGAIN) => {}
+                other => return other,
+            }
         }
         if shared.read_ended.load(std::sync::atomic::Ordering::Relaxed) {
             return Ok(None);
@@ -137,15 +175,14 @@ pub(crate) fn receive(fd: c_int, socket: &Use, parts: &[iovec], flags: c_int) ->
         if !may_wait(fd, flags) {
             return Err(libc::EAGAIN);
         }
-        wait(fd, libc::POLLIN, libc::SO_RCVTIMEO)?;
+        wait_to_read(fd, socket)?;
     }
 }
 
-/// Receives what there is now: a message, or as much of it as the buffer takes or has arrived.
+/// Receives what there is now: a message, or as much of it as the buffer takes or has arrived. The caller has the right to read.
 fn attempt(fd: c_int, socket: &Use, parts: &[iovec], flags: c_int) -> Result<Option<Received>, i32> {
     use std::sync::atomic::Ordering::Relaxed;
     let shared = socket.shared();
-    let _reader = socket.reader().ok_or(libc::EAGAIN)?;
     let is_peek = flags & libc::MSG_PEEK != 0;
     let mut found: Option<Received> = None;
     loop {
@@ -162,6 +199,12 @@ fn attempt(fd: c_int, socket: &Use, parts: &[iovec], flags: c_int) -> Result<Opt
                 consume(fd);
                 return Err(header.value.cast_signed());
             }
+            return Ok(found);
+        }
+        if found
+            .as_ref()
+            .is_some_and(|found| !is_of_message(&found.header, &header))
+        {
             return Ok(found);
         }
         let is_whole = copied == rest;
@@ -189,6 +232,11 @@ fn attempt(fd: c_int, socket: &Use, parts: &[iovec], flags: c_int) -> Result<Opt
             return Ok(found);
         }
     }
+}
+
+/// Whether a record goes on with the message of another one.
+fn is_of_message(before: &Header, next: &Header) -> bool {
+    (before.kind, before.assoc, before.stream) == (next.kind, next.assoc, next.stream)
 }
 
 /// The bytes of the first message, for FIONREAD.
@@ -252,17 +300,34 @@ pub(crate) fn rcvinfo(header: &Header) -> Vec<u8> {
 }
 
 /// `recvmsg` on a socket of this library.
-pub(crate) fn receive_message(fd: c_int, socket: &Use, message: &mut msghdr, flags: c_int) -> Result<usize, i32> {
-    let parts = match message.msg_iovlen {
-        0 => &[],
-        // SAFETY: the program says that there are this many, as for the kernel.
-        len => unsafe { std::slice::from_raw_parts(message.msg_iov, len) },
+pub(crate) fn receive_message(fd: c_int, socket: &Use, to: *mut msghdr, flags: c_int) -> Result<usize, i32> {
+    let mut message = user::read_plain::<msghdr>(to)?;
+    let parts = message_parts(&message)?;
+    let received = receive(fd, socket, &parts, flags)?;
+    let len = match &received {
+        None => {
+            (message.msg_namelen, message.msg_controllen, message.msg_flags) = (0, 0, 0);
+            0
+        }
+        Some(received) => {
+            describe(&mut message, socket, received)?;
+            received.len
+        }
     };
-    let received = receive(fd, socket, parts, flags)?;
-    let Some(received) = received else {
-        (message.msg_namelen, message.msg_controllen, message.msg_flags) = (0, 0, 0);
-        return Ok(0);
-    };
+    let field = |offset: usize| to.cast::<c_void>().wrapping_byte_add(offset);
+    let [name_len, control_len, out] = [
+        std::mem::offset_of!(msghdr, msg_namelen),
+        std::mem::offset_of!(msghdr, msg_controllen),
+        std::mem::offset_of!(msghdr, msg_flags),
+    ];
+    user::write(field(name_len), &message.msg_namelen.to_ne_bytes())?;
+    user::write(field(control_len), &message.msg_controllen.to_ne_bytes())?;
+    user::write(field(out), &message.msg_flags.to_ne_bytes())?;
+    Ok(len)
+}
+
+/// Passes on what comes with the data: the address, and ancillary data.
+fn describe(message: &mut msghdr, socket: &Use, received: &Received) -> Result<(), i32> {
     let header = &received.header;
     message.msg_flags = received.flags;
     let name = header.addr.map(address::bytes).unwrap_or_default();
@@ -285,7 +350,7 @@ pub(crate) fn receive_message(fd: c_int, socket: &Use, message: &mut msghdr, fla
         }
     }
     message.msg_controllen = used;
-    Ok(received.len)
+    Ok(())
 }
 
 /// Receives for the functions without a message header.
@@ -305,78 +370,95 @@ fn receive_from(fd: c_int, parts: &[iovec], flags: c_int, addr: *mut c_void, len
     })
 }
 
-fn one(data: *mut c_void, len: size_t) -> [iovec; 1] {
-    [iovec {
-        iov_base: data,
-        iov_len: len,
-    }]
-}
-
 const NOWHERE: *mut c_void = std::ptr::null_mut();
 const NO_LEN: *mut socklen_t = std::ptr::null_mut();
 
-/// Returns the parts of a vector, for `readv` and `writev`.
-pub(crate) fn vector<'a>(parts: *const iovec, count: c_int) -> Result<&'a [iovec], i32> {
-    match usize::try_from(count) {
-        Ok(0) => Ok(&[]),
-        // SAFETY: the program says that there are this many, as for the kernel.
-        Ok(len) if len <= MOST_PARTS && !parts.is_null() => Ok(unsafe { std::slice::from_raw_parts(parts, len) }),
-        Ok(len) if len <= MOST_PARTS => Err(libc::EFAULT),
-        _ => Err(libc::EINVAL),
-    }
+/// A buffer as a list of one part. The kernel transfers less than 2 GiB.
+pub(crate) fn one(data: *const c_void, len: size_t) -> [iovec; 1] {
+    [iovec {
+        iov_base: data.cast_mut(),
+        iov_len: len.min(MOST_BYTES),
+    }]
 }
 
-export! {
+/// Returns the parts of a vector, for `readv` and `writev`.
+pub(crate) fn vector(parts: *const iovec, count: c_int) -> Result<Vec<iovec>, i32> {
+    let count = usize::try_from(count).map_err(|_| libc::EINVAL)?;
+    if count > MOST_PARTS {
+        return Err(libc::EINVAL);
+    }
+    let list = user::read_list(parts, count)?;
+    let total = list
+        .iter()
+        .try_fold(0_isize, |sum, part| sum.checked_add_unsigned(part.iov_len));
+    total.map(|_| list).ok_or(libc::EINVAL)
+}
+
+/// Returns the parts of a message.
+pub(crate) fn message_parts(message: &msghdr) -> Result<Vec<iovec>, i32> {
+    if message.msg_iovlen > MOST_PARTS {
+        return Err(libc::EMSGSIZE);
+    }
+    vector(message.msg_iov, message.msg_iovlen as c_int)
+}
+
+intercept! {
     fn recv(fd: c_int, data: *mut c_void, len: size_t, flags: c_int) -> ssize_t {
-        receive_from(fd, &one(data, len), flags, NOWHERE, NO_LEN).unwrap_or_else(|| real::recv(fd, data, len, flags))
+        receive_from(fd, &one(data, len), flags, NOWHERE, NO_LEN)
+    } else {
+        real::recv(fd, data, len, flags)
     }
 
     fn __recv_chk(fd: c_int, data: *mut c_void, len: size_t, _room: size_t, flags: c_int) -> ssize_t {
-        receive_from(fd, &one(data, len), flags, NOWHERE, NO_LEN).unwrap_or_else(|| real::recv(fd, data, len, flags))
+        receive_from(fd, &one(data, len), flags, NOWHERE, NO_LEN)
+    } else {
+        real::recv(fd, data, len, flags)
     }
 
     fn read(fd: c_int, data: *mut c_void, len: size_t) -> ssize_t {
-        receive_from(fd, &one(data, len), 0, NOWHERE, NO_LEN).unwrap_or_else(|| real::read(fd, data, len))
+        receive_from(fd, &one(data, len), 0, NOWHERE, NO_LEN)
+    } else {
+        real::read(fd, data, len)
     }
 
     fn __read_chk(fd: c_int, data: *mut c_void, len: size_t, _room: size_t) -> ssize_t {
-        receive_from(fd, &one(data, len), 0, NOWHERE, NO_LEN).unwrap_or_else(|| real::read(fd, data, len))
+        receive_from(fd, &one(data, len), 0, NOWHERE, NO_LEN)
+    } else {
+        real::read(fd, data, len)
     }
 
     fn readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-        if table::find(fd).is_none() {
-            return real::readv(fd, parts, count);
-        }
+        table::find(fd)?;
         match vector(parts, count) {
-            Ok(list) => receive_from(fd, list, 0, NOWHERE, NO_LEN).unwrap_or_else(|| real::readv(fd, parts, count)),
-            Err(errno) => fail(errno),
+            Ok(list) => receive_from(fd, &list, 0, NOWHERE, NO_LEN),
+            Err(errno) => Some(fail(errno)),
         }
+    } else {
+        real::readv(fd, parts, count)
     }
 
     fn recvfrom(fd: c_int, data: *mut c_void, len: size_t, flags: c_int, addr: *mut sockaddr, room: *mut socklen_t) -> ssize_t {
         receive_from(fd, &one(data, len), flags, addr.cast(), room)
-            .unwrap_or_else(|| real::recvfrom(fd, data, len, flags, addr, room))
+    } else {
+        real::recvfrom(fd, data, len, flags, addr, room)
     }
 
     fn __recvfrom_chk(
         fd: c_int, data: *mut c_void, len: size_t, _room: size_t, flags: c_int, addr: *mut sockaddr, room: *mut socklen_t,
     ) -> ssize_t {
         receive_from(fd, &one(data, len), flags, addr.cast(), room)
-            .unwrap_or_else(|| real::recvfrom(fd, data, len, flags, addr, room))
+    } else {
+        real::recvfrom(fd, data, len, flags, addr, room)
     }
 
     fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-        let Some(socket) = table::find(fd) else {
-            return real::recvmsg(fd, message, flags);
-        };
-        // SAFETY: the program passes a header that is its own, or none.
-        let Some(message) = (unsafe { message.as_mut() }) else {
-            return fail(libc::EFAULT);
-        };
-        match receive_message(fd, &socket, message, flags) {
+        let socket = table::find(fd)?;
+        Some(match receive_message(fd, &socket, message, flags) {
             Ok(len) => len.cast_signed(),
             Err(errno) => fail(errno),
-        }
+        })
+    } else {
+        real::recvmsg(fd, message, flags)
     }
 }
 
@@ -391,5 +473,50 @@ pub(crate) fn end_errno(fd: c_int, socket: &Use) -> i32 {
     match take_error(fd, socket) {
         0 => errno,
         error => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_vectors_are_errors() {
+        let part = |len| iovec {
+            iov_base: std::ptr::null_mut(),
+            iov_len: len,
+        };
+        let huge = [part(usize::MAX / 2), part(usize::MAX / 2)];
+        let error = |parts: *const iovec, count| vector(parts, count).err();
+        assert_eq!(error(huge.as_ptr(), 2), Some(libc::EINVAL));
+        assert_eq!(error([part(usize::MAX)].as_ptr(), 1), Some(libc::EINVAL));
+        assert_eq!(error(huge.as_ptr(), -1), Some(libc::EINVAL));
+        assert_eq!(error(std::ptr::null(), 1), Some(libc::EFAULT));
+        assert_eq!(error(std::ptr::null(), 1025), Some(libc::EINVAL));
+        assert_eq!(error(std::ptr::null(), 0), None);
+        let mut message = empty_message();
+        message.msg_iovlen = usize::MAX;
+        assert_eq!(message_parts(&message).err(), Some(libc::EMSGSIZE));
+    }
+
+    #[test]
+    fn records_of_other_messages_are_not_joined() {
+        let part = Header {
+            kind: Kind::Data,
+            assoc: 3,
+            stream: 1,
+            ..Header::default()
+        };
+        assert!(is_of_message(&part, &Header { end: true, ..part }));
+        for other in [
+            Header { assoc: 4, ..part },
+            Header { stream: 2, ..part },
+            Header {
+                kind: Kind::Notification,
+                ..part
+            },
+        ] {
+            assert!(!is_of_message(&part, &other));
+        }
     }
 }

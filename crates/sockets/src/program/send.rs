@@ -7,15 +7,18 @@ use libc::{c_int, c_void, iovec, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use crate::address;
 use crate::control::Op;
 use crate::program::client::{call, empty_message};
-use crate::program::receive::{end_errno, is_nonblocking, take_error, vector, wait};
+use crate::program::receive::{end_errno, is_nonblocking, message_parts, one, take_error, vector, wait_to_write};
 use crate::program::table::{self, Use, state};
-use crate::program::{check, errno, export, fail, real, user};
+use crate::program::{check, fail, intercept, real, user};
 use crate::record::{HEADER, Header};
 
 /// Flags of a message that need no data: SCTP_ABORT and SCTP_EOF.
 const ENDS: u16 = 4 | 0x200;
 /// Flags that a message may have (linux/sctp.h): the latter, unordered, another address, at once, and the policies of RFC 7496.
 const KNOWN: u16 = ENDS | 1 | 2 | 8 | 0x30;
+
+/// Bytes of a file in a message at most.
+const FILE_PART: usize = 64 << 10;
 
 /// Sends a message: the whole, or nothing.
 pub(crate) fn send_record(
@@ -61,7 +64,7 @@ pub(crate) fn send_record(
     match sent {
         // As Linux: a call that may wait returns when the association is established.
         Ok(sent) if opens && flags & libc::MSG_DONTWAIT == 0 && !is_nonblocking(fd) => {
-            wait(fd, libc::POLLOUT, libc::SO_SNDTIMEO)?;
+            wait_to_write(fd, socket)?;
             match take_error(fd, socket) {
                 0 => Ok(sent - HEADER),
                 errno => Err(errno),
@@ -185,12 +188,9 @@ pub(crate) fn read_addr(addr: *const c_void, len: usize) -> Result<Option<Socket
 }
 
 /// `sendmsg` on a socket of this library.
-fn send_message(fd: c_int, socket: &Use, message: &msghdr, flags: c_int) -> Result<usize, i32> {
-    let parts = match message.msg_iovlen {
-        0 => &[],
-        // SAFETY: the program says that there are this many, as for the kernel.
-        len => unsafe { std::slice::from_raw_parts(message.msg_iov, len) },
-    };
+pub(crate) fn send_message(fd: c_int, socket: &Use, message: *const msghdr, flags: c_int) -> Result<usize, i32> {
+    let message = user::read_plain(message)?;
+    let parts = message_parts(&message)?;
     let mut header = defaults(socket)?;
     header.addr = read_addr(message.msg_name, message.msg_namelen as usize)?;
     if !message.msg_control.is_null() && message.msg_controllen > 0 {
@@ -200,7 +200,7 @@ fn send_message(fd: c_int, socket: &Use, message: &msghdr, flags: c_int) -> Resu
         }
         apply_control(&mut header, &user::read(message.msg_control, len)?)?;
     }
-    send_record(fd, socket, header, parts, flags)
+    send_record(fd, socket, header, &parts, flags)
 }
 
 fn send_plain(fd: c_int, parts: &[iovec], flags: c_int, addr: (*const c_void, usize)) -> Option<ssize_t> {
@@ -212,77 +212,82 @@ fn send_plain(fd: c_int, parts: &[iovec], flags: c_int, addr: (*const c_void, us
     Some(finish(outcome, flags))
 }
 
-fn one(data: *const c_void, len: size_t) -> [iovec; 1] {
-    [iovec {
-        iov_base: data.cast_mut(),
-        iov_len: len,
-    }]
-}
-
 const NOBODY: (*const c_void, usize) = (std::ptr::null(), 0);
 
-export! {
+/// `sendfile` to a socket of this library: a part of the file in each message.
+fn send_file(out: c_int, socket: &Use, from: c_int, offset: *mut i64, count: size_t) -> Result<usize, i32> {
+    let at = if offset.is_null() {
+        None
+    } else {
+        Some(user::read_plain(offset)?)
+    };
+    let mut data = vec![0_u8; count.min(FILE_PART)];
+    let to = data.as_mut_ptr().cast();
+    let got = check(match at {
+        // SAFETY: the buffer has this length.
+        Some(at) => unsafe { libc::pread(from, to, data.len(), at) },
+        None => real::read(from, to, data.len()),
+    })?;
+    if got == 0 {
+        return Ok(0);
+    }
+    let sent = defaults(socket).and_then(|header| send_record(out, socket, header, &one(data.as_ptr().cast(), got), 0));
+    match (&sent, at) {
+        (Ok(sent), Some(at)) => user::write(offset.cast(), &at.saturating_add_unsigned(*sent as u64).to_ne_bytes())?,
+        // SAFETY: integers only. The position of the file goes back over what was not sent.
+        (Err(_), None) => _ = unsafe { libc::lseek(from, -got.cast_signed() as i64, libc::SEEK_CUR) },
+        _ => {}
+    }
+    sent
+}
+
+intercept! {
     fn send(fd: c_int, data: *const c_void, len: size_t, flags: c_int) -> ssize_t {
-        send_plain(fd, &one(data, len), flags, NOBODY).unwrap_or_else(|| real::send(fd, data, len, flags))
+        send_plain(fd, &one(data, len), flags, NOBODY)
+    } else {
+        real::send(fd, data, len, flags)
     }
 
     fn write(fd: c_int, data: *const c_void, len: size_t) -> ssize_t {
-        send_plain(fd, &one(data, len), 0, NOBODY).unwrap_or_else(|| real::write(fd, data, len))
+        send_plain(fd, &one(data, len), 0, NOBODY)
+    } else {
+        real::write(fd, data, len)
     }
 
     fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
-        if table::find(fd).is_none() {
-            return real::writev(fd, parts, count);
-        }
+        table::find(fd)?;
         match vector(parts, count) {
-            Ok(list) => send_plain(fd, list, 0, NOBODY).unwrap_or_else(|| real::writev(fd, parts, count)),
-            Err(errno) => fail(errno),
+            Ok(list) => send_plain(fd, &list, 0, NOBODY),
+            Err(errno) => Some(fail(errno)),
         }
+    } else {
+        real::writev(fd, parts, count)
     }
 
     fn sendto(fd: c_int, data: *const c_void, len: size_t, flags: c_int, addr: *const sockaddr, room: socklen_t) -> ssize_t {
         send_plain(fd, &one(data, len), flags, (addr.cast(), room as usize))
-            .unwrap_or_else(|| real::sendto(fd, data, len, flags, addr, room))
+    } else {
+        real::sendto(fd, data, len, flags, addr, room)
     }
 
     fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
-        let Some(socket) = table::find(fd) else {
-            return real::sendmsg(fd, message, flags);
-        };
-        // SAFETY: the program passes a header that is its own, or none.
-        let Some(message) = (unsafe { message.as_ref() }) else {
-            return fail(libc::EFAULT);
-        };
-        finish(send_message(fd, &socket, message, flags), flags)
+        let socket = table::find(fd)?;
+        Some(finish(send_message(fd, &socket, message, flags), flags))
+    } else {
+        real::sendmsg(fd, message, flags)
     }
 
     fn sendfile(out: c_int, from: c_int, offset: *mut i64, count: size_t) -> ssize_t {
-        let Some(socket) = table::find(out) else {
-            return real::sendfile(out, from, offset, count);
-        };
-        // A part of the file in each message.
-        let mut data = vec![0_u8; count.min(64 << 10)];
-        // SAFETY: the buffer has this length; the offset is the program's, or none.
-        let got = unsafe {
-            match offset.as_ref() {
-                Some(at) => libc::pread(from, data.as_mut_ptr().cast(), data.len(), *at),
-                None => real::read(from, data.as_mut_ptr().cast(), data.len()),
-            }
-        };
-        let got = match check(got) {
-            Ok(0) => return 0,
-            Ok(got) => got,
-            Err(_) => return fail(errno()),
-        };
-        let sent = defaults(&socket)
-            .and_then(|header| send_record(out, &socket, header, &one(data.as_ptr().cast(), got), 0));
-        // SAFETY: the program's, or none.
-        if let (Ok(sent), Some(at)) = (sent, unsafe { offset.as_mut() }) {
-            *at += sent as i64;
-        } else if sent.is_err() && offset.is_null() {
-            // SAFETY: moves the position of the file back over what was not sent.
-            unsafe { libc::lseek(from, -(got as i64), libc::SEEK_CUR) };
-        }
-        finish(sent, 0)
+        let socket = table::find(out)?;
+        Some(finish(send_file(out, &socket, from, offset, count), 0))
+    } else {
+        real::sendfile(out, from, offset, count)
+    }
+
+    fn sendfile64(out: c_int, from: c_int, offset: *mut i64, count: size_t) -> ssize_t {
+        let socket = table::find(out)?;
+        Some(finish(send_file(out, &socket, from, offset, count), 0))
+    } else {
+        real::sendfile(out, from, offset, count)
     }
 }

@@ -1,15 +1,15 @@
-//! Making, connecting, accepting, duplicating and closing.
+//! Making, connecting, accepting and shutting down.
 
 use std::sync::atomic::Ordering;
 
-use libc::{c_int, c_uint, c_ulong, sockaddr, socklen_t};
+use libc::{c_int, sockaddr, socklen_t};
 
 use crate::address;
 use crate::control::Op;
 use crate::program::client::{FdSpace, call, empty_message};
-use crate::program::receive::{is_nonblocking, take_error, wait, waiting};
+use crate::program::receive::{is_nonblocking, take_error, wait_to_write};
 use crate::program::table::{self, Use, state};
-use crate::program::{check, errno, export, fail, real, result, user};
+use crate::program::{check, errno, intercept, real, result, user};
 use crate::record::{HEADER, Header, Kind};
 
 const FLAGS: c_int = libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
@@ -69,13 +69,25 @@ pub(crate) fn peel_off(socket: &Use, assoc: i32) -> Result<c_int, i32> {
 
 /// Connects, and waits unless the descriptor is non-blocking. Returns the association.
 pub(crate) fn connect_to(fd: c_int, socket: &Use, addrs: &[u8]) -> Result<i32, i32> {
-    let outcome = call(Op::Connect, socket.number(), 0, 0, addrs)?;
+    if !socket.is_many() && socket.state() == state::CONNECTING {
+        // Of an attempt before, which the program has not asked for.
+        match take_error(fd, socket) {
+            0 => {}
+            errno => return Err(errno),
+        }
+    }
+    let waits = socket.is_many() && !is_nonblocking(fd);
+    let outcome = call(Op::Connect, socket.number(), waits.into(), 0, addrs).map_err(|errno| match errno {
+        // The service has forgotten a socket whose attempt has failed.
+        libc::ENOTCONN => libc::ECONNABORTED,
+        other => other,
+    })?;
     if !socket.is_many() {
         socket.set_state(state::CONNECTING);
         if is_nonblocking(fd) {
             return Err(libc::EINPROGRESS);
         }
-        wait(fd, libc::POLLOUT, libc::SO_SNDTIMEO).map_err(|errno| match errno {
+        wait_to_write(fd, socket).map_err(|errno| match errno {
             libc::EAGAIN => libc::EINPROGRESS,
             other => other,
         })?;
@@ -122,6 +134,18 @@ fn accept_one(fd: c_int, socket: &Use, addr: *mut sockaddr, len: *mut socklen_t,
         state::CONNECTED,
         header.context,
     )?;
+    // The service has room for one more then.
+    let taken = Header {
+        kind: Kind::Accepted,
+        ..Header::default()
+    }
+    .encode();
+    real::send(
+        new,
+        taken.as_ptr().cast(),
+        HEADER,
+        libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+    );
     let inherited = socket.shared().send_defaults.load(Ordering::Relaxed);
     if let Some(accepted) = table::find(new) {
         accepted.shared().send_defaults.store(inherited, Ordering::Relaxed);
@@ -156,118 +180,47 @@ fn shut_down(fd: c_int, socket: &Use, how: c_int) -> Result<i32, i32> {
     Ok(0)
 }
 
-/// Notes a duplicate, whatever `to` was before.
-fn note_copy(from: c_int, to: c_int) -> c_int {
-    if to >= 0 && from != to {
-        match table::find(from) {
-            Some(socket) => table::duplicate(&socket, to),
-            None => table::remove(to),
-        }
-    }
-    to
-}
-
-fn control(fd: c_int, command: c_int, argument: usize) -> c_int {
-    let returned = real::fcntl(fd, command, argument);
-    if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
-        note_copy(fd, returned);
-    }
-    returned
-}
-
-export! {
+intercept! {
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
-        if is_sctp(domain, kind, protocol) {
-            return result(open(domain, kind));
-        }
+        is_sctp(domain, kind, protocol).then(|| result(open(domain, kind)))
+    } else {
         let fd = real::socket(domain, kind, protocol);
         table::remove(fd);
         fd
     }
 
     fn listen(fd: c_int, backlog: c_int) -> c_int {
-        let Some(socket) = table::find(fd) else {
-            return real::listen(fd, backlog);
-        };
+        let socket = table::find(fd)?;
         let listens = call(Op::Listen, socket.number(), backlog, 0, &[]);
         if listens.is_ok() {
             socket.set_state(if backlog == 0 && socket.is_many() { state::IDLE } else { state::LISTENING });
         }
-        result(listens.map(|_| 0))
+        Some(result(listens.map(|_| 0)))
+    } else {
+        real::listen(fd, backlog)
     }
 
     fn accept(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t) -> c_int {
-        match table::find(fd) {
-            Some(socket) => result(accept_one(fd, &socket, addr, len, 0)),
-            None => real::accept(fd, addr, len),
-        }
+        table::find(fd).map(|socket| result(accept_one(fd, &socket, addr, len, 0)))
+    } else {
+        real::accept(fd, addr, len)
     }
 
     fn accept4(fd: c_int, addr: *mut sockaddr, len: *mut socklen_t, flags: c_int) -> c_int {
-        match table::find(fd) {
-            Some(socket) => result(accept_one(fd, &socket, addr, len, flags)),
-            None => real::accept4(fd, addr, len, flags),
-        }
+        table::find(fd).map(|socket| result(accept_one(fd, &socket, addr, len, flags)))
+    } else {
+        real::accept4(fd, addr, len, flags)
     }
 
     fn connect(fd: c_int, addr: *const sockaddr, len: socklen_t) -> c_int {
-        match table::find(fd) {
-            Some(socket) => result(connect_one(fd, &socket, addr, len)),
-            None => real::connect(fd, addr, len),
-        }
-    }
-
-    fn close(fd: c_int) -> c_int {
-        table::remove(fd);
-        real::close(fd)
-    }
-
-    fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
-        // 4 is CLOSE_RANGE_CLOEXEC, which closes nothing now.
-        if flags & 4 == 0 {
-            table::remove_range(first, last);
-        }
-        real::close_range(first, last, flags)
+        table::find(fd).map(|socket| result(connect_one(fd, &socket, addr, len)))
+    } else {
+        real::connect(fd, addr, len)
     }
 
     fn shutdown(fd: c_int, how: c_int) -> c_int {
-        match table::find(fd) {
-            Some(socket) => result(shut_down(fd, &socket, how)),
-            None => real::shutdown(fd, how),
-        }
-    }
-
-    fn dup(fd: c_int) -> c_int {
-        note_copy(fd, real::dup(fd))
-    }
-
-    fn dup2(fd: c_int, to: c_int) -> c_int {
-        note_copy(fd, real::dup2(fd, to))
-    }
-
-    fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
-        note_copy(fd, real::dup3(fd, to, flags))
-    }
-
-    fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
-        control(fd, command, argument)
-    }
-
-    fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int {
-        control(fd, command, argument)
-    }
-
-    fn ioctl(fd: c_int, request: c_ulong, argument: usize) -> c_int {
-        if request == libc::FIONREAD as c_ulong
-            && let Some(socket) = table::find(fd)
-        {
-            let bytes = waiting(fd, &socket).to_ne_bytes();
-            let to = std::ptr::with_exposed_provenance_mut(argument);
-            return match user::write(to, &bytes) {
-                Ok(()) => 0,
-                Err(errno) => fail(errno) as c_int,
-            };
-        }
-        real::ioctl(fd, request, argument)
+        table::find(fd).map(|socket| result(shut_down(fd, &socket, how)))
+    } else {
+        real::shutdown(fd, how)
     }
 }

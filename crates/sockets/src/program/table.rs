@@ -12,6 +12,10 @@ const MOST: usize = 1 << 16;
 const SPARE: usize = 1024;
 /// Bytes of the memory that processes share of a socket.
 const PAGE: usize = 4096;
+/// What a descriptor adds to the counts of an entry.
+const DESCRIPTOR: u64 = 1 << 32;
+/// The counts of an entry that is not in use.
+const DEAD: u64 = u64::MAX;
 
 static TABLE: [AtomicPtr<Entry>; MOST] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST];
 static FREE: [AtomicPtr<Entry>; SPARE] = [const { AtomicPtr::new(std::ptr::null_mut()) }; SPARE];
@@ -29,7 +33,7 @@ pub(crate) mod state {
 /// What the readers of a socket share, in all processes that have inherited it.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// The thread that reads, 0 if there is none.
+    /// The number of the thread that reads, 0 if there is none.
     lock: AtomicU32,
     /// Bytes of the first record that have been read.
     pub(crate) offset: AtomicU32,
@@ -45,12 +49,10 @@ pub(crate) struct Shared {
 /// A socket. Entries are never freed, so that a thread may look at one that another thread gives up.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    /// Calls that use it.
-    users: AtomicU32,
-    /// Descriptors of this process.
-    descriptors: AtomicU32,
-    live: AtomicBool,
-    /// Identifies the socket of the kernel: a descriptor that was closed behind this library's back has another inode.
+    /// Descriptors of this process in units of [`DESCRIPTOR`], and calls that use it in units of 1; or [`DEAD`].
+    counts: AtomicU64,
+    /// Identify the socket of the kernel: a descriptor that was closed behind this library's back has others.
+    device: AtomicU64,
     inode: AtomicU64,
     shared: AtomicPtr<Shared>,
     number: AtomicU32,
@@ -71,10 +73,12 @@ pub(crate) struct Reader<'a> {
     own: u32,
 }
 
-fn inode(fd: i32) -> Option<u64> {
+/// Device and inode of a descriptor.
+pub(crate) fn identity(fd: i32) -> Option<(u64, u64)> {
     let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: fstat fills the structure if it returns 0.
-    unsafe { (libc::fstat(fd, stat.as_mut_ptr()) == 0).then(|| stat.assume_init().st_ino) }
+    let stat = unsafe { (libc::fstat(fd, stat.as_mut_ptr()) == 0).then(|| stat.assume_init()) };
+    stat.map(|stat| (stat.st_dev, stat.st_ino))
 }
 
 fn place(fd: i32) -> Option<&'static AtomicPtr<Entry>> {
@@ -100,23 +104,29 @@ pub(crate) fn find(fd: i32) -> Option<Use> {
         }
         // SAFETY: entries are never freed.
         let entry: &'static Entry = unsafe { &*pointer };
-        entry.users.fetch_add(1, Ordering::AcqRel);
-        let found = Use { entry };
+        let Some(found) = entry.enter() else { continue };
         if place.load(Ordering::Acquire) != pointer {
             continue;
         }
-        if inode(fd) == Some(entry.inode.load(Ordering::Relaxed)) {
+        if found.is_at(fd) {
             return Some(found);
         }
-        drop(found);
-        remove(fd);
+        // Unless another thread has already put something else there.
+        let none = std::ptr::null_mut();
+        if is_adopted()
+            && place
+                .compare_exchange(pointer, none, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        {
+            release(pointer);
+        }
         return None;
     }
 }
 
 /// Takes in a descriptor of the service. Returns false if there is no room.
 pub(crate) fn insert(fd: i32, number: u32, (v6, many): (bool, bool), state: u32, reading: u32) -> bool {
-    let (Some(place), Some(inode), Some(shared)) = (place(fd), inode(fd), map()) else {
+    let (Some(place), Some((device, inode)), Some(shared)) = (place(fd), identity(fd), map()) else {
         return false;
     };
     // SAFETY: it was just mapped.
@@ -128,9 +138,8 @@ pub(crate) fn insert(fd: i32, number: u32, (v6, many): (bool, bool), state: u32,
         .map(|spare| spare.swap(std::ptr::null_mut(), Ordering::AcqRel));
     let pointer = spare.into_iter().find(|spare| !spare.is_null()).unwrap_or_else(|| {
         Box::into_raw(Box::new(Entry {
-            users: AtomicU32::new(0),
-            descriptors: AtomicU32::new(0),
-            live: AtomicBool::new(false),
+            counts: AtomicU64::new(DEAD),
+            device: AtomicU64::new(0),
             inode: AtomicU64::new(0),
             shared: AtomicPtr::new(std::ptr::null_mut()),
             number: AtomicU32::new(0),
@@ -140,13 +149,13 @@ pub(crate) fn insert(fd: i32, number: u32, (v6, many): (bool, bool), state: u32,
     });
     // SAFETY: entries are never freed.
     let entry = unsafe { &*pointer };
+    entry.device.store(device, Ordering::Relaxed);
     entry.inode.store(inode, Ordering::Relaxed);
     entry.shared.store(shared, Ordering::Relaxed);
     entry.number.store(number, Ordering::Relaxed);
     entry.v6.store(v6, Ordering::Relaxed);
     entry.many.store(many, Ordering::Relaxed);
-    entry.descriptors.store(1, Ordering::Relaxed);
-    entry.live.store(true, Ordering::Release);
+    entry.counts.store(DESCRIPTOR, Ordering::Release);
     release(place.swap(pointer, Ordering::AcqRel));
     true
 }
@@ -166,7 +175,7 @@ pub(crate) fn duplicate(from: &Use, to: i32) {
         return;
     }
     if let Some(place) = place(to) {
-        from.entry.descriptors.fetch_add(1, Ordering::AcqRel);
+        from.entry.counts.fetch_add(DESCRIPTOR, Ordering::AcqRel);
         release(place.swap(std::ptr::from_ref(from.entry).cast_mut(), Ordering::AcqRel));
     }
 }
@@ -195,16 +204,28 @@ fn release(pointer: *mut Entry) {
         return;
     }
     // SAFETY: entries are never freed.
-    let entry = unsafe { &*pointer };
-    entry.descriptors.fetch_sub(1, Ordering::AcqRel);
-    entry.reclaim();
+    let entry: &'static Entry = unsafe { &*pointer };
+    entry.leave(DESCRIPTOR);
 }
 
 impl Entry {
-    /// Gives up the shared memory and the entry if neither descriptors nor calls use them.
-    fn reclaim(&'static self) {
-        let is_unused = self.descriptors.load(Ordering::Acquire) == 0 && self.users.load(Ordering::Acquire) == 0;
-        if !is_unused || !self.live.swap(false, Ordering::AcqRel) {
+    /// Counts a call that uses the entry, unless it is not in use.
+    fn enter(&'static self) -> Option<Use> {
+        let counted = self.counts.fetch_update(Ordering::AcqRel, Ordering::Acquire, |counts| {
+            (counts != DEAD).then(|| counts + 1)
+        });
+        counted.ok().map(|_| Use { entry: self })
+    }
+
+    /// Takes a call or a descriptor off, and gives up the shared memory and the entry with the last one.
+    fn leave(&'static self, unit: u64) {
+        let is_last = self.counts.fetch_sub(unit, Ordering::AcqRel) == unit;
+        let dies = is_last
+            && self
+                .counts
+                .compare_exchange(0, DEAD, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok();
+        if !dies {
             return;
         }
         let shared = self.shared.swap(std::ptr::null_mut(), Ordering::AcqRel);
@@ -223,12 +244,21 @@ impl Entry {
 
 impl Drop for Use {
     fn drop(&mut self) {
-        self.entry.users.fetch_sub(1, Ordering::AcqRel);
-        self.entry.reclaim();
+        self.entry.leave(1);
     }
 }
 
 impl Use {
+    /// Whether a descriptor is this socket still: another thread may have closed it, and its number may be something else now.
+    pub(crate) fn is_at(&self, fd: i32) -> bool {
+        let entry = self.entry;
+        let own = (
+            entry.device.load(Ordering::Relaxed),
+            entry.inode.load(Ordering::Relaxed),
+        );
+        identity(fd) == Some(own)
+    }
+
     /// The number of the socket for the service.
     pub(crate) fn number(&self) -> u32 {
         self.entry.number.load(Ordering::Relaxed)
@@ -312,6 +342,21 @@ mod tests {
     use std::os::fd::AsRawFd;
 
     use super::*;
+
+    #[test]
+    fn entries_are_given_up_once_and_used_again() {
+        adopt();
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let fd = file.as_raw_fd();
+        for number in 0..2000 {
+            assert!(insert(fd, number, (false, false), state::IDLE, 0));
+            let found = find(fd).unwrap();
+            assert_eq!(found.number(), number);
+            remove(fd);
+            assert!(find(fd).is_none());
+            assert!(found.is_at(fd), "it is still open");
+        }
+    }
 
     #[test]
     fn descriptor_that_is_used_again_is_not_taken_for_a_socket() {

@@ -9,7 +9,7 @@ use nix::sys::socket::Shutdown;
 use whimbrel::{Association, AssociationError, CloseReason, ConnectError, Message, Reliability, Span};
 
 use crate::address;
-use crate::record::{Header, Kind, MAX_PART};
+use crate::record::Header;
 use crate::service::port::Port;
 use crate::service::socket::{Socket, State};
 use crate::service::{Service, notify};
@@ -86,20 +86,8 @@ impl Link {
         });
     }
 
-    /// Passes a notification on if the program has subscribed to its type.
     async fn notify(&self, kind: u16, bytes: Vec<u8>) {
-        let owner = self.owner();
-        if owner.options.borrow().wants(kind) {
-            let header = Header {
-                kind: Kind::Notification,
-                end: true,
-                assoc: self.id,
-                addr: Some(address::shown(self.peer.get(), owner.v6)),
-                ..Header::default()
-            };
-            // It fails if the program has closed its descriptor.
-            let _ = owner.pair.send(&header, &bytes, None).await;
-        }
+        self.owner().notify(kind, self.id, Some(self.peer.get()), &bytes).await;
     }
 
     /// Passes messages on until the association ends, then its end.
@@ -136,10 +124,9 @@ impl Link {
         }
     }
 
-    /// A message longer than a record takes several, of which the last one has its end.
     async fn pass_on(&self, stream: u16, ppid: u32, unordered: bool, data: &[u8]) {
         let owner = self.owner();
-        let mut header = Header {
+        let header = Header {
             stream,
             flags: if unordered { UNORDERED } else { 0 },
             ppid: u32::from_ne_bytes(ppid.to_be_bytes()),
@@ -147,13 +134,11 @@ impl Link {
             addr: Some(address::shown(self.peer.get(), owner.v6)),
             ..Header::default()
         };
-        let parts = data.len().div_ceil(MAX_PART);
-        for (place, part) in data.chunks(MAX_PART).enumerate() {
-            header.end = place + 1 == parts;
+        match owner.pair.send_message(&header, data).await {
             // Without a program it is dropped: the association ends soon.
-            if owner.pair.send(&header, part, None).await.is_err() {
-                return;
-            }
+            Ok(()) | Err(Errno::EPIPE | Errno::ECONNRESET) => {}
+            // The peer must not believe that it was delivered.
+            Err(errno) => self.association.abort(errno.desc()),
         }
     }
 
@@ -185,19 +170,9 @@ impl Link {
                 reliability: reliability(header),
                 ..Message::new(header.stream, data)
             };
-            let failed = self.association.send(message).await.err();
-            if let Some(AssociationError::Message(_) | AssociationError::MessageTooLong { .. }) = failed {
-                let failure = whimbrel::SendFailure {
-                    stream: header.stream,
-                    ppid: u32::from_be_bytes(header.ppid.to_ne_bytes()),
-                    context: header.context,
-                    sent: false,
-                    cause: whimbrel::SendFailureCause::GivenUp,
-                };
-                self.notify(notify::SEND_FAILED, notify::send_failed(&failure, self.id))
-                    .await;
-                self.notify(notify::SEND_FAILED_EVENT, notify::send_failed_event(&failure, self.id))
-                    .await;
+            if self.association.send(message).await.is_err() {
+                let (owner, peer) = (self.owner(), self.peer.get());
+                owner.report_unsent(header, self.id, Some(peer)).await;
             }
         }
         if header.flags & EOF != 0 {

@@ -19,10 +19,12 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::sys::socket::{Backlog, UnixAddr, bind, listen};
 use tokio::sync::watch;
 use whimbrel::transport::Transport;
 
+use crate::control::SECRET;
 use crate::service::port::Port;
 pub(crate) use crate::service::settings::Settings;
 use crate::service::socket::Socket;
@@ -36,12 +38,15 @@ const FINISH_STEP: Duration = Duration::from_millis(2);
 pub(crate) struct Prepared {
     listener: OwnedFd,
     name: Vec<u8>,
+    secret: [u8; SECRET],
     settings: Settings,
 }
 
 /// The state of the service.
 pub(crate) struct Service {
     name: Vec<u8>,
+    /// What each request has to have.
+    secret: [u8; SECRET],
     settings: Settings,
     transport: Arc<dyn Transport>,
     sockets: RefCell<BTreeMap<u32, Rc<Socket>>>,
@@ -52,12 +57,19 @@ pub(crate) struct Service {
     closing: Cell<usize>,
 }
 
+/// Returns a part of a name that other users cannot take before.
+fn random_number() -> Result<u64, Errno> {
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(|_| Errno::EIO)?;
+    Ok(u64::from_ne_bytes(random))
+}
+
 impl Prepared {
-    /// Makes the socket of a service in this process. The name is not to be guessed, and the kernel returns the user of each connection.
-    pub(crate) fn new() -> Result<Prepared, nix::errno::Errno> {
-        let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(|_| nix::errno::Errno::EIO)?;
-        let name = format!("whimbrel/{}.{:016x}", std::process::id(), u64::from_ne_bytes(random)).into_bytes();
+    /// Makes the socket of a service in this process. All users of the host can read its name (/proc/net/unix): requests need a secret too.
+    pub(crate) fn new() -> Result<Prepared, Errno> {
+        let name = format!("whimbrel/{}.{:016x}", std::process::id(), random_number()?).into_bytes();
+        let mut secret = [0; SECRET];
+        getrandom::fill(&mut secret).map_err(|_| Errno::EIO)?;
         let listener = nix::sys::socket::socket(
             nix::sys::socket::AddressFamily::Unix,
             nix::sys::socket::SockType::SeqPacket,
@@ -69,6 +81,7 @@ impl Prepared {
         Ok(Prepared {
             listener,
             name,
+            secret,
             settings: Settings::from_environment(),
         })
     }
@@ -76,6 +89,11 @@ impl Prepared {
     /// Returns the name on which the service can be asked, an abstract address of AF_UNIX.
     pub(crate) fn name(&self) -> &[u8] {
         &self.name
+    }
+
+    /// Returns what requests need.
+    pub(crate) fn secret(&self) -> [u8; SECRET] {
+        self.secret
     }
 
     /// Returns the descriptor that the service needs.
@@ -91,6 +109,7 @@ impl Prepared {
         let transport = self.settings.transport();
         let service = Rc::new(Service {
             name: self.name,
+            secret: self.secret,
             settings: self.settings,
             transport,
             sockets: RefCell::default(),

@@ -1,5 +1,6 @@
 //! The service's end of the socket pair of a descriptor.
 
+use std::cell::Cell;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -11,27 +12,41 @@ use nix::sys::socket::{
     setsockopt, shutdown, socketpair, sockopt,
 };
 use tokio::io::unix::AsyncFd;
+use tokio::sync::Mutex;
 
-use crate::record::{HEADER, Header, Kind};
+use crate::record::{HEADER, Header, Kind, MAX_PART};
 use crate::service::watched::watched;
 
 /// How often a pair whose program has ended its sending side is looked at.
-const HALF_CLOSED: Duration = Duration::from_millis(50);
+pub(crate) const HALF_CLOSED: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 pub(crate) struct Pair {
     fd: AsyncFd<OwnedFd>,
+    /// Whose turn it is to send: a message may take several records, and nothing comes between them.
+    turn: Mutex<()>,
+    /// Bytes of data that a record may have.
+    part: Cell<usize>,
 }
 
+/// Bytes that the kernel keeps of the send buffer of each record.
+const KERNEL: usize = 64;
+
 impl Pair {
-    /// Makes a pair; returns the program's end too. The service's end gets the name of the service and of the socket, which
-    /// `getpeername` of the kernel returns for a descriptor.
+    /// Makes a pair; returns the program's end too. The service's end gets a name, which `getpeername` of the kernel returns for
+    /// a descriptor.
     pub(crate) fn new(name: &[u8]) -> Result<(Pair, OwnedFd), Errno> {
         let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, SockFlag::SOCK_CLOEXEC)?;
         bind(ours.as_raw_fd(), &UnixAddr::new_abstract(name)?)?;
         nix::fcntl::fcntl(&ours, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK))?;
         let fd = watched(ours).map_err(|_| Errno::ENOMEM)?;
-        Ok((Pair { fd }, theirs))
+        let pair = Pair {
+            fd,
+            turn: Mutex::default(),
+            part: Cell::new(0),
+        };
+        pair.measure();
+        Ok((pair, theirs))
     }
 
     /// Makes the program's end not writable (poll(2)): Linux reports POLLOUT while a quarter of the send buffer is in use at most.
@@ -46,15 +61,43 @@ impl Pair {
         sendmsg::<()>(theirs.as_raw_fd(), &parts, &[], MsgFlags::MSG_DONTWAIT, None).map(drop)
     }
 
-    /// Sets how many bytes may wait for the program.
+    /// Sets how many bytes may wait for the program, at least those of a record.
     pub(crate) fn set_buffer(&self, bytes: usize) {
+        let bytes = bytes.max(HEADER + MAX_PART);
         // The second one only with CAP_NET_ADMIN, beyond net.core.wmem_max.
         let _ = setsockopt(self.fd.get_ref(), sockopt::SndBuf, &bytes);
         let _ = setsockopt(self.fd.get_ref(), sockopt::SndBufForce, &bytes);
+        self.measure();
+    }
+
+    /// Notes how long a record may be: the host may allow less than was asked for.
+    fn measure(&self) {
+        let buffer = getsockopt(self.fd.get_ref(), sockopt::SndBuf).unwrap_or(0);
+        self.part.set(buffer.saturating_sub(HEADER + KERNEL).clamp(1, MAX_PART));
     }
 
     /// Sends a record, with a descriptor if there is one; waits while the program does not read.
     pub(crate) async fn send(&self, header: &Header, data: &[u8], fd: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
+        let _turn = self.turn.lock().await;
+        self.send_record(header, data, fd).await
+    }
+
+    /// Sends a message. One longer than a record takes several, of which the last one has its end.
+    pub(crate) async fn send_message(&self, header: &Header, data: &[u8]) -> Result<(), Errno> {
+        let _turn = self.turn.lock().await;
+        let most = self.part.get();
+        let parts = data.len().div_ceil(most);
+        for (place, part) in data.chunks(most).enumerate() {
+            let header = Header {
+                end: place + 1 == parts,
+                ..*header
+            };
+            self.send_record(&header, part, None).await?;
+        }
+        Ok(())
+    }
+
+    async fn send_record(&self, header: &Header, data: &[u8], fd: Option<BorrowedFd<'_>>) -> Result<(), Errno> {
         let header = header.encode();
         loop {
             let mut ready = self.fd.writable().await.map_err(|_| Errno::EIO)?;
@@ -73,7 +116,7 @@ impl Pair {
         }
     }
 
-    /// Waits for the next record. `None` when the program sends no more.
+    /// Waits for the next record. `None` when the program sends no more; EBADMSG if it has written something else.
     pub(crate) async fn recv(&self) -> Result<Option<(Header, bytes::Bytes)>, Errno> {
         loop {
             let mut ready = self.fd.readable().await.map_err(|_| Errno::EIO)?;
@@ -146,11 +189,8 @@ fn take(fd: BorrowedFd<'_>) -> Result<Option<(Header, bytes::Bytes)>, Errno> {
     let mut record = vec![0; len];
     let len = recv(fd, &mut record, MsgFlags::MSG_DONTWAIT)?;
     record.truncate(len);
-    // The program could write anything into its descriptor: what is no record is dropped as a filler.
-    let header = Header::decode(&record).unwrap_or(Header {
-        kind: Kind::Filler,
-        ..Header::default()
-    });
+    // A program that has inherited the descriptor without this library writes its data alone.
+    let header = Header::decode(&record).ok_or(Errno::EBADMSG)?;
     let record = bytes::Bytes::from(record);
     Ok(Some((header, record.slice(HEADER.min(record.len())..))))
 }
@@ -164,4 +204,75 @@ pub(crate) fn recv_request(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usiz
     let mut parts = [IoSliceMut::new(buffer)];
     let received = nix::sys::socket::recvmsg::<()>(fd.as_raw_fd(), &mut parts, None, MsgFlags::MSG_DONTWAIT)?;
     Ok(received.bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn in_runtime<F: Future>(test: F) -> F::Output {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.unwrap().block_on(test)
+    }
+
+    fn pair(test: &str) -> (Pair, OwnedFd) {
+        let name = format!("whimbrel-test/{test}.{}", std::process::id());
+        let (pair, theirs) = Pair::new(name.as_bytes()).unwrap();
+        nix::fcntl::fcntl(&theirs, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK)).unwrap();
+        (pair, theirs)
+    }
+
+    async fn next(theirs: &OwnedFd) -> (Header, bytes::Bytes) {
+        loop {
+            match take(theirs.as_fd()) {
+                Ok(record) => return record.unwrap(),
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_comes_between_the_parts_of_a_message_whatever_the_buffer() {
+        in_runtime(async {
+            let (pair, theirs) = pair("parts");
+            pair.set_buffer(4096);
+            let [long, short] = [[1; 700_000].to_vec(), [2; 10].to_vec()];
+            let header = |assoc| Header {
+                assoc,
+                end: true,
+                ..Header::default()
+            };
+            let read = async {
+                let (mut got, mut assocs) = (Vec::new(), Vec::new());
+                while assocs.len() < 3 {
+                    let (header, data) = next(&theirs).await;
+                    got.extend(data);
+                    if header.end {
+                        assocs.push((header.assoc, std::mem::take(&mut got).len()));
+                    } else {
+                        assert_eq!(header.assoc, 1);
+                    }
+                }
+                assocs
+            };
+            let (first, second) = (header(1), header(2));
+            let (a, b, c, assocs) = tokio::join!(
+                pair.send_message(&first, &long),
+                pair.send(&second, &short, None),
+                pair.send_message(&first, &long),
+                read
+            );
+            assert_eq!((a, b, c), (Ok(()), Ok(()), Ok(())));
+            assert_eq!(assocs, [(1, 700_000), (2, 10), (1, 700_000)]);
+        });
+    }
+
+    #[test]
+    fn what_is_no_record_is_an_error() {
+        in_runtime(async {
+            let (pair, theirs) = pair("record");
+            nix::unistd::write(&theirs, b"GET / HTTP/1.0").unwrap();
+            assert_eq!(pair.recv().await.err(), Some(Errno::EBADMSG));
+        });
+    }
 }

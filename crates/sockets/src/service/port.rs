@@ -91,8 +91,14 @@ impl Service {
     }
 
     /// Returns the stack of a port, which begins with the first association or with `listen`. `peer` is the first address of the peer, if one
-    /// is to be connected to.
-    pub(crate) fn stack(&self, port: &Port, options: &Options, peer: Option<IpAddr>) -> Result<Stack, Errno> {
+    /// is to be connected to, and `backlog` that of `listen`. A stack that has begun keeps its options.
+    pub(crate) fn stack(
+        &self,
+        port: &Port,
+        options: &Options,
+        peer: Option<IpAddr>,
+        backlog: Option<usize>,
+    ) -> Result<Stack, Errno> {
         if let Some(stack) = &*port.stack.borrow() {
             return Ok(stack.clone());
         }
@@ -106,14 +112,16 @@ impl Service {
                 addresses = vec![peer];
             }
         }
+        let local = StackConfig::local(addresses.into_iter().map(|ip| self.settings.carried(ip)));
         let config = StackConfig {
+            backlog: backlog.unwrap_or(local.backlog),
             port: port.number,
             association: options.association(self.settings.scheme),
             first_message_timeout: None,
             max_associations_per_address: 16_384,
             answer_all_ports: Some(false),
             transport: Some(self.transport.clone()),
-            ..StackConfig::local(addresses.into_iter().map(|ip| self.settings.carried(ip)))
+            ..local
         };
         let stack = Stack::bind(config).map_err(|error| bind_errno(&error))?;
         *port.stack.borrow_mut() = Some(stack.clone());

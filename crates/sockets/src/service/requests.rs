@@ -10,7 +10,7 @@ use nix::sys::socket::{ControlMessage, MsgFlags, getsockopt, sendmsg, sockopt};
 use whimbrel::{AssociationState, PathInfo, PathState};
 
 use crate::address;
-use crate::control::{Answer, HEAD, MAX, Op, Request};
+use crate::control::{Answer, HEAD, MAX, Op, Request, SECRET};
 use crate::service::Service;
 use crate::service::association::Link;
 use crate::service::options::{Options, address_in, number, words};
@@ -47,21 +47,34 @@ pub(crate) async fn serve(service: Rc<Service>, listener: OwnedFd) {
             Ok(OwnedFd::from(connection))
         });
         if let Ok(Ok(connection)) = accepted
-            && is_own_user(&connection)
+            && let Some(client) = client_of(&connection)
         {
             let service = service.clone();
-            tokio::task::spawn_local(async move { converse(&service, connection).await });
+            tokio::task::spawn_local(async move { converse(&service, connection, client).await });
         }
     }
 }
 
-/// A socket's requests come from its own user, or from root.
-fn is_own_user(connection: &OwnedFd) -> bool {
-    let own = nix::unistd::geteuid().as_raw();
-    getsockopt(connection, sockopt::PeerCredentials).is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
+/// Who asks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Client {
+    /// The process of this service.
+    Own,
+    /// Another one of its user, or of root.
+    Other,
 }
 
-async fn converse(service: &Rc<Service>, connection: OwnedFd) {
+/// Returns who has made a connection, `None` for other users.
+fn client_of(connection: &OwnedFd) -> Option<Client> {
+    let peer = getsockopt(connection, sockopt::PeerCredentials).ok()?;
+    if u32::try_from(peer.pid()) == Ok(std::process::id()) {
+        return Some(Client::Own);
+    }
+    let own = nix::unistd::geteuid().as_raw();
+    (peer.uid() == own || peer.uid() == 0).then_some(Client::Other)
+}
+
+async fn converse(service: &Rc<Service>, connection: OwnedFd, client: Client) {
     let Ok(connection) = watched(connection) else { return };
     let mut buffer = vec![0; MAX];
     loop {
@@ -74,8 +87,19 @@ async fn converse(service: &Rc<Service>, connection: OwnedFd) {
             Ok(_) => return,
             Err(_) => continue,
         };
+        let Some((secret, body)) = buffer[..len]
+            .get(HEAD..)
+            .and_then(|rest| rest.split_first_chunk::<SECRET>())
+        else {
+            return;
+        };
+        // Only this process and its children know it.
+        if *secret != service.secret {
+            return;
+        }
         let outcome = match Request::decode(&buffer[..len]) {
-            Some(request) => handle(service, request, &buffer[HEAD..len]).await,
+            Some(request) if request.op == Op::Finish && client != Client::Own => Err(Errno::EPERM),
+            Some(request) => handle(service, request, body).await,
             None => Err(Errno::EINVAL),
         };
         let (errno, reply) = match outcome {
@@ -140,7 +164,10 @@ async fn handle(service: &Rc<Service>, request: Request, body: &[u8]) -> Outcome
                 Some(addrs) => addrs,
                 None => vec![address::parse(body).ok_or(Errno::EINVAL)?],
             };
-            let (id, _) = service.connect(&socket()?, &addrs)?;
+            let (id, task) = service.connect(&socket()?, &addrs)?;
+            if request.a == 1 {
+                task.await.map_err(|_| Errno::ECONNABORTED)??;
+            }
             Ok(Reply {
                 value: id,
                 ..Reply::default()

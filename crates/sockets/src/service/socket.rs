@@ -5,20 +5,27 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::socket::Shutdown;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 use whimbrel::Listener;
 
 use crate::address;
 use crate::record::{Header, Kind};
-use crate::service::Service;
 use crate::service::association::{Link, connect_errno};
 use crate::service::options::Options;
-use crate::service::pair::Pair;
+use crate::service::pair::{HALF_CLOSED, Pair};
 use crate::service::port::{Families, Port};
+use crate::service::{Service, notify, random_number};
+
+/// Associations that may wait in the pair of a listening socket. Further ones wait in the stack, up to the backlog.
+const WAITING: usize = 16;
+/// How long to wait when the host has no room for a descriptor on its way to the program.
+const RETRY: Duration = Duration::from_millis(50);
 
 /// How far a socket is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +56,18 @@ pub(crate) struct Socket {
     /// Whether it reserved the port, which is free again when it is closed.
     owns_port: Cell<bool>,
     accepting: RefCell<Option<JoinHandle<()>>>,
+    /// The place among those that wait for `accept`, until the program has this socket.
+    place: RefCell<Option<OwnedSemaphorePermit>>,
+    /// Associations that are being connected.
+    connecting: RefCell<BTreeMap<i32, Connecting>>,
+}
+
+/// An association that is being connected.
+#[derive(Debug)]
+struct Connecting {
+    addrs: Vec<SocketAddr>,
+    /// Dropped when it is established or has failed.
+    done: watch::Sender<()>,
 }
 
 impl Service {
@@ -61,7 +80,7 @@ impl Service {
     ) -> Result<(Rc<Socket>, OwnedFd), Errno> {
         let number = self.next_number();
         let mut name = self.name.clone();
-        name.extend(format!("/{number}").into_bytes());
+        name.extend(format!("/{number}.{:016x}", random_number()?).into_bytes());
         let (pair, theirs) = Pair::new(&name)?;
         if let Some(bytes) = options.receive_buffer {
             pair.set_buffer(bytes as usize);
@@ -79,6 +98,8 @@ impl Service {
             shuts_down: Cell::new(false),
             owns_port: Cell::new(false),
             accepting: RefCell::default(),
+            place: RefCell::default(),
+            connecting: RefCell::default(),
         });
         self.sockets.borrow_mut().insert(number, socket.clone());
         let (service, life) = (self.clone(), socket.clone());
@@ -191,7 +212,9 @@ impl Service {
             _ => return Err(Errno::EINVAL),
         }
         let port = self.bound(socket)?;
-        let stack = self.stack(&port, &socket.options.borrow(), None)?;
+        // As in Linux, a negative number is a large one (net.core.somaxconn).
+        let backlog = usize::try_from(backlog).unwrap_or(usize::MAX).clamp(1, 4096);
+        let stack = self.stack(&port, &socket.options.borrow(), None, Some(backlog))?;
         let listener = stack.listen().ok_or(Errno::EADDRINUSE)?;
         if !socket.many {
             socket.state.set(State::Listening);
@@ -207,7 +230,7 @@ impl Service {
         self: &Rc<Self>,
         socket: &Rc<Socket>,
         addrs: &[SocketAddr],
-    ) -> Result<(i32, JoinHandle<()>), Errno> {
+    ) -> Result<(i32, JoinHandle<Result<(), Errno>>), Errno> {
         let first = addrs.first().ok_or(Errno::EINVAL)?;
         let number = first.port();
         if number == 0 || addrs.iter().any(|addr| addr.port() != number) {
@@ -219,13 +242,19 @@ impl Service {
         match socket.state.get() {
             State::Idle => {}
             State::Connecting => return Err(Errno::EALREADY),
+            // An attempt has failed, and the pair has ended with it.
+            State::Closed => return Err(Errno::ECONNABORTED),
             _ => return Err(Errno::EISCONN),
         }
         if socket.find(*first).is_some() {
             return Err(Errno::EISCONN);
         }
+        if socket.connection(0, Some(*first)).is_some() {
+            return Err(Errno::EALREADY);
+        }
         let port = self.bound(socket)?;
-        let stack = self.stack(&port, &socket.options.borrow(), Some(first.ip().to_canonical()))?;
+        let peer = Some(first.ip().to_canonical());
+        let stack = self.stack(&port, &socket.options.borrow(), peer, None)?;
         let peers: Vec<_> = addrs
             .iter()
             .map(|addr| self.settings.carried(addr.ip().to_canonical()))
@@ -234,12 +263,22 @@ impl Service {
         if !socket.many {
             socket.state.set(State::Connecting);
         }
+        let connecting = Connecting {
+            addrs: addrs.to_vec(),
+            done: watch::channel(()).0,
+        };
+        socket.connecting.borrow_mut().insert(id, connecting);
         let (service, own) = (self.clone(), socket.clone());
         let task = tokio::task::spawn_local(async move {
-            match stack.connect(&peers, number).await {
-                Ok(association) => service.establish(&own, id, association, port),
-                Err(error) => own.on_connect_failed(id, connect_errno(&error)).await,
+            let connected = stack.connect(&peers, number).await;
+            let outcome = connected
+                .map(|association| service.establish(&own, id, association, port))
+                .map_err(|error| connect_errno(&error));
+            own.connecting.borrow_mut().remove(&id);
+            if let Err(errno) = outcome {
+                own.on_connect_failed(id, errno).await;
             }
+            outcome
         });
         Ok((id, task))
     }
@@ -291,9 +330,50 @@ impl Socket {
         .cloned()
     }
 
+    /// Passes a notification on if the program has subscribed to its type.
+    pub(crate) async fn notify(&self, kind: u16, assoc: i32, peer: Option<SocketAddr>, bytes: &[u8]) {
+        if self.options.borrow().wants(kind) {
+            let header = Header {
+                kind: Kind::Notification,
+                end: true,
+                assoc,
+                addr: peer.map(|peer| address::shown(peer, self.v6)),
+                ..Header::default()
+            };
+            // It fails if the program has closed its descriptor.
+            let _ = self.pair.send(&header, bytes, None).await;
+        }
+    }
+
+    /// Reports a message that no association has taken.
+    pub(crate) async fn report_unsent(&self, header: &Header, assoc: i32, peer: Option<SocketAddr>) {
+        let failure = whimbrel::SendFailure {
+            stream: header.stream,
+            ppid: u32::from_be_bytes(header.ppid.to_ne_bytes()),
+            context: header.context,
+            sent: false,
+            cause: whimbrel::SendFailureCause::GivenUp,
+        };
+        let [classic, event] = [
+            notify::send_failed(&failure, assoc),
+            notify::send_failed_event(&failure, assoc),
+        ];
+        self.notify(notify::SEND_FAILED, assoc, peer, &classic).await;
+        self.notify(notify::SEND_FAILED_EVENT, assoc, peer, &event).await;
+    }
+
     /// Takes associations of peers, and passes them to the program.
     async fn accept(self: Rc<Self>, service: &Rc<Service>, listener: Listener, port: Rc<Port>) {
-        while let Ok(association) = listener.accept().await {
+        let places = Arc::new(Semaphore::new(WAITING));
+        loop {
+            let place = if self.many {
+                None
+            } else {
+                places.clone().acquire_owned().await.ok()
+            };
+            let Ok(association) = listener.accept().await else {
+                return;
+            };
             let id = service.next_number().cast_signed();
             if self.many {
                 service.establish(&self, id, association, port.clone());
@@ -306,6 +386,7 @@ impl Socket {
                 continue;
             };
             *socket.port.borrow_mut() = Some(port.clone());
+            *socket.place.borrow_mut() = place;
             service.establish(&socket, id, association, port.clone());
             let addr = socket.link(id).map(|link| address::shown(link.peer.get(), self.v6));
             let header = Header {
@@ -317,8 +398,14 @@ impl Socket {
                 addr,
                 ..Header::default()
             };
-            if self.pair.send(&header, &[], Some(theirs.as_fd())).await.is_err() {
-                return;
+            loop {
+                match self.pair.send(&header, &[], Some(theirs.as_fd())).await {
+                    Ok(()) => break,
+                    // The program has closed its end.
+                    Err(Errno::EPIPE | Errno::ECONNRESET) => return,
+                    // Too many descriptors are on their way (ETOOMANYREFS), or memory is short.
+                    Err(_) => tokio::time::sleep(RETRY).await,
+                }
             }
         }
     }
@@ -337,9 +424,22 @@ impl Socket {
                 record = self.pair.recv() => record,
                 () = service.finishing() => Ok(self.pair.try_recv()),
             };
-            let Ok(Some((header, data))) = record else { break };
-            if header.kind == Kind::Data {
-                self.transmit(service, &header, data).await;
+            let (header, data) = match record {
+                Ok(Some(record)) => record,
+                Err(Errno::EBADMSG) => {
+                    self.refuse().await;
+                    break;
+                }
+                _ => break,
+            };
+            match header.kind {
+                Kind::Data => tokio::select! {
+                    biased;
+                    () = self.transmit(service, &header, data) => {}
+                    () = self.is_abandoned() => break,
+                },
+                Kind::Accepted => drop(self.place.borrow_mut().take()),
+                _ => {}
             }
         }
         if self.many || *service.finishing.borrow() {
@@ -357,9 +457,44 @@ impl Socket {
         }
     }
 
+    /// Waits until the program has closed its descriptors and wants what is left aborted.
+    async fn is_abandoned(&self) {
+        loop {
+            tokio::time::sleep(HALF_CLOSED).await;
+            if self.options.borrow().aborts_on_close && self.pair.is_closed() {
+                return;
+            }
+        }
+    }
+
+    /// Ends the associations: the program has written what is no record, and what it was to be is not known.
+    async fn refuse(&self) {
+        for link in self.links.borrow().values() {
+            link.association.abort("the program's library is missing");
+        }
+        if self.many {
+            self.end(Some(Errno::ECONNABORTED)).await;
+        }
+    }
+
+    /// Returns what ends when an association is established or has failed, if it is being connected.
+    fn connection(&self, id: i32, addr: Option<SocketAddr>) -> Option<watch::Receiver<()>> {
+        let all = self.connecting.borrow();
+        let found = match addr {
+            Some(addr) => all.values().find(|connecting| connecting.addrs.contains(&addr)),
+            None => all.get(&id),
+        };
+        found.map(|connecting| connecting.done.subscribe())
+    }
+
     /// Sends a message on its association. In one-to-many style, one to a new address connects first.
     async fn transmit(self: &Rc<Self>, service: &Rc<Service>, header: &Header, data: bytes::Bytes) {
         let to = header.addr.filter(|_| self.many && header.assoc == 0);
+        let connection = self.connection(header.assoc, to);
+        if let Some(mut connection) = connection {
+            // It ends with an error when the sender is gone.
+            let _ = connection.changed().await;
+        }
         let mut link = match to {
             Some(addr) => self.find(addr),
             None => self.link(header.assoc),
@@ -371,40 +506,40 @@ impl Socket {
             let _ = task.await;
             link = self.link(id);
         }
-        if let Some(link) = link {
-            link.transmit(header, data).await;
+        match link {
+            Some(link) => link.transmit(header, data).await,
+            None => self.report_unsent(header, header.assoc, to).await,
         }
     }
 
-    /// Passes on that no association came about.
+    /// Passes on that no association came about: the error first, which `connect` and SO_ERROR look for.
     async fn on_connect_failed(&self, id: i32, errno: Errno) {
-        use crate::service::notify;
-        if self.options.borrow().wants(notify::ASSOC_CHANGE) {
-            let header = Header {
-                kind: Kind::Notification,
-                end: true,
-                assoc: id,
-                ..Header::default()
-            };
-            let bytes = notify::assoc_change(notify::CANT_STR_ASSOC, 0, (0, 0), id);
-            let _ = self.pair.send(&header, &bytes, None).await;
-        }
         if !self.many {
-            self.end(Some(errno)).await;
+            self.state.set(State::Closed);
+            self.pass_error(errno).await;
         }
+        let bytes = notify::assoc_change(notify::CANT_STR_ASSOC, 0, (0, 0), id);
+        self.notify(notify::ASSOC_CHANGE, id, None, &bytes).await;
+        if !self.many {
+            self.end(None).await;
+        }
+    }
+
+    async fn pass_error(&self, errno: Errno) {
+        let header = Header {
+            kind: Kind::Error,
+            end: true,
+            value: (errno as i32).cast_unsigned(),
+            ..Header::default()
+        };
+        let _ = self.pair.send(&header, &[], None).await;
     }
 
     /// Ends the pair, after everything that waits there. With an error, the next call of the program returns it.
     pub(crate) async fn end(&self, errno: Option<Errno>) {
         self.state.set(State::Closed);
         if let Some(errno) = errno {
-            let header = Header {
-                kind: Kind::Error,
-                end: true,
-                value: (errno as i32).cast_unsigned(),
-                ..Header::default()
-            };
-            let _ = self.pair.send(&header, &[], None).await;
+            self.pass_error(errno).await;
         }
         // `select` reports the end of a socket to writers only if it is writable. The error is there before.
         self.pair.drain_fillers();
@@ -415,6 +550,7 @@ impl Socket {
     fn close(&self, service: &Rc<Service>) {
         self.state.set(State::Closed);
         self.stop_accepting();
+        drop(self.place.borrow_mut().take());
         service.sockets.borrow_mut().remove(&self.number);
         let port = self.port.borrow_mut().take();
         if let Some(port) = port.filter(|_| self.owns_port.get()) {
