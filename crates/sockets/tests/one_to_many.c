@@ -1,6 +1,8 @@
 /* One-to-many style between two namespaces: "server" and "client ADDRESS". Exit code 0: all as expected. */
 #include "check.h"
 
+#include <sys/syscall.h>
+
 #define PORT 7100
 
 static int open_socket(int flags) {
@@ -47,6 +49,11 @@ static int client(const char *ip) {
     CHECK(ready(fd, POLLIN, 10000) & POLLIN);
     CHECK(recv(fd, data, sizeof data, 0) > 0 && event->sn_header.sn_type == SCTP_SEND_FAILED);
     CHECK(event->sn_send_failed.ssf_info.sinfo_context == 77);
+
+    /* A call that the library does not see writes no record: the socket ends with an error. */
+    CHECK(syscall(SYS_write, fd, "raw", 3) == 3 && fcntl(fd, F_SETFL, O_RDWR) == 0);
+    while (recv(fd, data, sizeof data, 0) > 0) {}
+    CHECK(errno == ECONNABORTED && recv(fd, data, sizeof data, 0) == 0);
 
     /* A connect that may wait does, and returns how it ended. */
     int other = open_socket(0);

@@ -106,19 +106,29 @@ impl Prepared {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let Ok(runtime) = runtime else { return };
         let tasks = tokio::task::LocalSet::new();
-        let transport = self.settings.transport();
+        let (service, listener) = self.begin();
+        tasks.block_on(&runtime, requests::serve(service, listener));
+    }
+
+    fn begin(self) -> (Rc<Service>, OwnedFd) {
         let service = Rc::new(Service {
             name: self.name,
             secret: self.secret,
             settings: self.settings,
-            transport,
+            transport: self.settings.transport(),
             sockets: RefCell::default(),
             ports: RefCell::default(),
             numbers: Cell::new(0),
             finishing: watch::channel(false).0,
             closing: Cell::new(0),
         });
-        tasks.block_on(&runtime, requests::serve(service, self.listener));
+        (service, self.listener)
+    }
+
+    /// A service for a test.
+    #[cfg(test)]
+    fn for_test() -> Rc<Service> {
+        Prepared::new().expect("the kernel has room for a socket").begin().0
     }
 }
 

@@ -385,3 +385,54 @@ fn addresses(service: &Service, socket: &Socket, request: Request) -> Outcome {
         ..Reply::default()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::socket::{AddressFamily, SockFlag, SockType, recv, send, socketpair};
+
+    use super::*;
+    use crate::service::Prepared;
+
+    /// Asks on a connection of its own. `None`: the service has closed it without an answer.
+    async fn ask(service: &Rc<Service>, client: Client, secret: [u8; SECRET], op: Op) -> Option<i32> {
+        let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+        let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags).unwrap();
+        let served = service.clone();
+        tokio::task::spawn_local(async move { converse(&served, ours, client).await });
+        let request = Request {
+            op,
+            socket: 77,
+            a: 0,
+            b: 0,
+        };
+        let mut bytes = request.encode().to_vec();
+        bytes.extend(secret);
+        send(theirs.as_raw_fd(), &bytes, MsgFlags::empty()).unwrap();
+        let mut answer = [0; HEAD];
+        loop {
+            match recv(theirs.as_raw_fd(), &mut answer, MsgFlags::empty()) {
+                Err(Errno::EAGAIN) => tokio::time::sleep(std::time::Duration::from_millis(1)).await,
+                Ok(len @ 1..) => return Some(Answer::decode(&answer[..len]).unwrap().errno),
+                _ => return None,
+            }
+        }
+    }
+
+    #[test]
+    fn requests_need_the_secret_and_the_end_its_process() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let test = async {
+            let service = Prepared::for_test();
+            let secret = service.secret;
+            let mut wrong = secret;
+            wrong[SECRET - 1] ^= 1;
+            let unknown = Some(Errno::ENOTCONN as i32);
+            assert_eq!(ask(&service, Client::Other, secret, Op::Name).await, unknown);
+            assert_eq!(ask(&service, Client::Own, wrong, Op::Name).await, None);
+            let refused = Some(Errno::EPERM as i32);
+            assert_eq!(ask(&service, Client::Other, secret, Op::Finish).await, refused);
+            assert_eq!(ask(&service, Client::Own, secret, Op::Finish).await, Some(0));
+        };
+        tokio::task::LocalSet::new().block_on(&runtime.unwrap(), test);
+    }
+}
