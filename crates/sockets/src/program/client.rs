@@ -218,7 +218,7 @@ fn exchange(to: &Connection, op: Op, socket: u32, a: i32, b: i32, body: &[u8]) -
 fn connect() -> Result<Connection, i32> {
     match connect_to_running() {
         Err(libc::ECONNREFUSED) => {
-            start::start()?;
+            start::start(on_fork, on_exit)?;
             connect_to_running()
         }
         other => other,

@@ -7,6 +7,7 @@ use libc::{c_int, c_uint, iovec, size_t, sockaddr, socklen_t};
 use crate::address;
 use crate::control::Op;
 use crate::program::client::call;
+use crate::program::names::addresses;
 use crate::program::receive::{one, receive};
 use crate::program::send::{apply_prinfo, apply_sndinfo, defaults, finish, from_sndrcvinfo, read_addr, send_record};
 use crate::program::sockets::{connect_to, peel_off};
@@ -41,16 +42,6 @@ fn read_addrs(addrs: *const sockaddr, count: c_int) -> Result<Vec<u8>, i32> {
         all.extend(user::read(at.cast(), len)?);
     }
     Ok(all)
-}
-
-/// Returns the number of the addresses of an association, and their packed list.
-pub(crate) fn addresses(socket: &Use, peer: bool, assoc: i32) -> Result<(c_int, Vec<u8>), i32> {
-    let outcome = call(Op::Addresses, socket.number(), peer.into(), assoc, &[])?;
-    let listed = address::parse_list(&outcome.body).map(|addrs| addrs.len() as c_int);
-    if listed != Some(outcome.value) {
-        return Err(libc::EIO);
-    }
-    Ok((outcome.value, outcome.body))
 }
 
 /// Returns the addresses in memory that `sctp_freepaddrs` frees, and their number.

@@ -8,6 +8,16 @@ use crate::program::client::call;
 use crate::program::table::{self, Use};
 use crate::program::{intercept, real, result, user};
 
+/// Returns the number of the addresses of an association, and their packed list.
+pub(crate) fn addresses(socket: &Use, peer: bool, assoc: i32) -> Result<(c_int, Vec<u8>), i32> {
+    let outcome = call(Op::Addresses, socket.number(), peer.into(), assoc, &[])?;
+    let listed = address::parse_list(&outcome.body).map(|addrs| addrs.len() as c_int);
+    if listed != Some(outcome.value) {
+        return Err(libc::EIO);
+    }
+    Ok((outcome.value, outcome.body))
+}
+
 fn bind_to(socket: &Use, addr: *const sockaddr, len: socklen_t) -> Result<i32, i32> {
     let bytes = user::read(addr.cast(), (len as usize).min(address::STORAGE))?;
     let addr = address::parse(&bytes).ok_or(libc::EINVAL)?;

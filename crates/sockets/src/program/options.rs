@@ -6,7 +6,7 @@ use libc::{c_int, c_void, socklen_t};
 
 use crate::control::Op;
 use crate::program::client::call;
-use crate::program::lksctp::addresses;
+use crate::program::names::addresses;
 use crate::program::receive::take_error;
 use crate::program::table::{self, Use, state};
 use crate::program::{errno, intercept, real, result, user};

@@ -63,6 +63,6 @@ mod tests {
         assert_eq!(between(from + 4, from + 5), [from + 5]);
         remove(far + 3);
         remove(far + 5);
-        assert_eq!(between(from, u32::MAX), []);
+        assert!(between(from, u32::MAX).is_empty());
     }
 }

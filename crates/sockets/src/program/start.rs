@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 
 use crate::control::SECRET;
-use crate::program::{client, real, table, thread};
+use crate::program::{real, table, thread};
 use crate::service::Prepared;
 
 /// Where the service is to be asked.
@@ -51,17 +51,21 @@ pub(crate) fn on_fork() {
     STARTING.store(false, Ordering::Release);
 }
 
-/// Starts the service in this process.
-pub(crate) fn start() -> Result<(), i32> {
+/// Starts the service in this process. A child calls `on_fork`, and the process at its end `on_exit`.
+pub(crate) fn start(on_fork: extern "C" fn(), on_exit: extern "C" fn()) -> Result<(), i32> {
     while STARTING.swap(true, Ordering::AcqRel) {
         std::thread::yield_now();
     }
-    let started = if is_home() { Ok(()) } else { start_thread() };
+    let started = if is_home() {
+        Ok(())
+    } else {
+        start_thread(on_fork, on_exit)
+    };
     STARTING.store(false, Ordering::Release);
     started
 }
 
-fn start_thread() -> Result<(), i32> {
+fn start_thread(on_fork: extern "C" fn(), on_exit: extern "C" fn()) -> Result<(), i32> {
     let prepared = Prepared::new().map_err(|errno| errno as i32)?;
     let place = Box::new(Place {
         name: prepared.name().to_vec(),
@@ -74,8 +78,8 @@ fn start_thread() -> Result<(), i32> {
     if !PREPARED.swap(true, Ordering::AcqRel) {
         // SAFETY: the functions need nothing but statics.
         unsafe {
-            libc::pthread_atfork(None, None, Some(client::on_fork));
-            libc::atexit(client::on_exit);
+            libc::pthread_atfork(None, None, Some(on_fork));
+            libc::atexit(on_exit);
         }
     }
     let (ready, is_ready) = std::sync::mpsc::channel();
