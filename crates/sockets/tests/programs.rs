@@ -290,7 +290,7 @@ fn sctp_darn_and_sctp_test_exchange_messages_in_one_to_many_style() {
     let folder = tempfile::tempdir().unwrap();
     let shown = folder.path().join("shown");
     let on_terminal = |command: &str| {
-        // A pipe that nobody reads would stop the server.
+        // A pipe without a reader would stop the server.
         let script = format!("exec script -qfc '{command}' {} > /dev/null", shown.display());
         network.server(Listening::Sctp, &["sh", "-c", &script])
     };

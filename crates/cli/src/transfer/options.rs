@@ -10,7 +10,7 @@ use whimbrel::transport::Transport;
 use whimbrel::{
     AssociationConfig, AuthConfig, ProtectionConfig, RawIp, Scheme, Span, StackConfig, UDP_ENCAPSULATION_PORT,
 };
-use whimbrel_scenario::ScenarioError;
+use whimbrel_scenario::{ScenarioError, word_hint};
 use whimbrel_secure::PreSharedKey;
 
 use super::failure::Failure;
@@ -184,11 +184,16 @@ fn parse_scheme(name: &str) -> Result<Scheme, String> {
     let found = Scheme::by_name(name);
     found.filter(usable).ok_or_else(|| {
         let names: Vec<_> = Scheme::all().filter(usable).map(Scheme::name).collect();
-        let problem = match found {
-            Some(_) => "it needs the true causes of losses from the simulator",
-            None => "there is no such scheme",
-        };
-        format!("{problem}; there are {}", names.join(", "))
+        match found {
+            Some(_) => format!(
+                "it needs the true causes of losses from the simulator; there are {}",
+                names.join(", ")
+            ),
+            None => {
+                let hint = word_hint(name, &names, "schemes").unwrap_or_default();
+                format!("there is no such scheme; {hint}")
+            }
+        }
     })
 }
 

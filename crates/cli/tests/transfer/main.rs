@@ -199,14 +199,15 @@ fn both_ends_may_name_a_scheme() {
     assert_eq!(receiver.end().0, Some(0));
     assert_eq!(std::fs::read(to.path().join("marked")).unwrap(), content(300_000));
 
-    for (name, problem) in [("magic", "there is no such scheme"), ("oracle", "from the simulator")] {
+    for (name, problem, hint) in [
+        ("magic", "there is no such scheme", "known schemes: `standard`, `ecn`"),
+        ("reno", "there is no such scheme", "did you mean `standard`?"),
+        ("oracle", "from the simulator", "there are standard, ecn"),
+    ] {
         let wrong = sender("127.0.0.1:9", &file).args(["--scheme", name]).output_in_time();
         assert_eq!(wrong.status.code(), Some(2));
         let said = text(&wrong.stderr);
-        assert!(
-            said.contains(problem) && said.contains("there are standard, ecn"),
-            "{said}"
-        );
+        assert!(said.contains(problem) && said.contains(hint), "{said}");
     }
 }
 

@@ -237,7 +237,7 @@ impl Association {
         !self.sending.is_held_back()
     }
 
-    /// Ends the association. The peer is told why.
+    /// Ends the association. The ABORT says why.
     fn end_keying(&mut self, ctx: &mut Context<'_>, failure: KeyFailure) {
         let (text, reason) = match failure {
             KeyFailure::Handshake(error) => {

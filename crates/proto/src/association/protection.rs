@@ -206,9 +206,14 @@ impl Association {
     }
 
     /// Returns whether an association from this cookie, of another handshake, takes the place of this one. Its COOKIE ECHO comes from this
-    /// address: a host that only lists an address of the peer ends nothing.
+    /// address. A host that only lists an address from which this association was opened, or that has answered, ends nothing. If
+    /// both ends only list it, the later one counts: otherwise a host that lists an address of the peer would keep the peer out.
     pub(crate) fn gives_way_to(&self, cookie: &Cookie, from: IpAddr) -> bool {
-        self.is_unproven() && cookie.local_tag != self.ends.local_tag && self.sending.has_remote(from)
+        let listed = cookie.peer_addrs.as_slice();
+        let is_listed = |path: &Path| listed.iter().any(|addr| addr.ip() == path.remote().ip());
+        let has_verified = || (self.sending.paths().iter()).any(|path| path.is_confirmed() && is_listed(path));
+        let is_other = self.is_unproven() && cookie.local_tag != self.ends.local_tag;
+        is_other && (self.sending.has_remote(from) || !has_verified())
     }
 
     /// Returns whether an opened packet that begins with this chunk may be processed. Before the COOKIE ACK it is what the peer sends first.

@@ -26,7 +26,7 @@ pub use scheduler::Scheduler;
 pub use shared::SharedConfig;
 
 use crate::ConfigError;
-use crate::protection::{MAX_METHODS, ProtectionConfig};
+use crate::protection::ProtectionConfig;
 
 #[cfg(feature = "config")]
 fn is_false(value: &bool) -> bool {
@@ -548,42 +548,11 @@ impl AssociationConfig {
         Ok(())
     }
 
-    fn validate_key_management(&self) -> Result<(), ConfigError> {
-        let config = &self.protection;
-        if config.handshake_timeout < Span::from_millis(1) {
-            let allowed = "allowed is 1 ms or more";
-            return Err(ConfigError::new(
-                "protection.handshake_timeout",
-                "less than 1 ms",
-                allowed,
-            ));
-        }
-        if config.rekey_interval < Span::from_secs(1) {
-            let allowed = "allowed is 1 s or more";
-            return Err(ConfigError::new("protection.rekey_interval", "less than 1 s", allowed));
-        }
-        if config.rekey_bytes < 1_000_000 {
-            let allowed = "allowed are 1000000 bytes or more";
-            return Err(ConfigError::new("protection.rekey_bytes", config.rekey_bytes, allowed));
-        }
-        Ok(())
-    }
-
     fn validate_auth(&self) -> Result<(), ConfigError> {
-        self.validate_key_management()?;
-        if let Some(keys) = &self.protection.keys {
-            let count = keys.methods().len();
-            if !(1..=MAX_METHODS).contains(&count) {
-                let allowed = format!("allowed are 1 to {MAX_METHODS} key management methods");
-                return Err(ConfigError::new("protection.keys", count, allowed));
-            }
-            if self.auth.is_configured() {
-                let allowed = "allowed is no authentication (RFC 4895) together with encryption";
-                return Err(ConfigError::new("auth", "configured", allowed));
-            }
-        } else if self.protection.required {
-            let allowed = "allowed is false without a source of keys";
-            return Err(ConfigError::new("protection.required", true, allowed));
+        self.protection.validate()?;
+        if self.protection.keys.is_some() && self.auth.is_configured() {
+            let allowed = "allowed is no authentication (RFC 4895) together with encryption";
+            return Err(ConfigError::new("auth", "configured", allowed));
         }
         let never = [1, 2, 14, 15];
         if let Some(chunk_type) = self.auth.chunks.iter().find(|chunk_type| never.contains(*chunk_type)) {

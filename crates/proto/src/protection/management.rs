@@ -180,7 +180,7 @@ impl Protection {
         let is_expected = is_confirmed && epoch == manager.next_bits();
         let waiting = manager.attempt.as_mut().filter(|_| is_expected);
         let Some((seal, peer)) = waiting.and_then(|attempt| attempt.waiting.take()) else {
-            // What the peer has sent earlier, or nobody but it could have encrypted.
+            // Once the packets are encrypted, it is a repeated or late one of the peer's.
             let is_early = !manager.is_in_force();
             return match is_early {
                 true => Err(KeyFailure::Violation("Protection Established before the keys")),

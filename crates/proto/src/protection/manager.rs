@@ -24,8 +24,8 @@ pub(crate) const MAX_HANDSHAKE: usize = 64 << 10;
 /// Bytes of the tags of records: those of all cipher suites of TLS 1.3. Room for them is left from the beginning on.
 pub(super) const TAG_LEN: usize = 16;
 
-/// Keys are not renewed more often than this. A peer that begins so often more than so many times wants to keep this end busy. Some times
-/// are no fault: what the peer sends may arrive late.
+/// Keys are not renewed more often than this. If the peer begins renewals at shorter intervals, more than this number in a row, the association ends. A
+/// few are no fault: what the peer sends may arrive late.
 pub(super) const LEAST_INTERVAL: Span = Span::from_secs(1);
 pub(super) const MAX_HURRIED: u32 = 16;
 

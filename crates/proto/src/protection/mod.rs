@@ -26,6 +26,8 @@ use std::sync::Arc;
 use whimbrel_control::Span;
 use whimbrel_wire::RECORD_HEADER_LEN;
 
+use crate::ConfigError;
+
 pub use combined::KeySources;
 pub use counters::ProtectionStats;
 pub use exchange::{KeyExchange, Party, Role};
@@ -179,6 +181,36 @@ impl ProtectionConfig {
             keys: Some(keys),
             required: true,
             ..ProtectionConfig::default()
+        }
+    }
+
+    /// Checks the values.
+    ///
+    /// # Errors
+    /// Returns an error if a value is not allowed.
+    pub(crate) fn validate(&self) -> Result<(), ConfigError> {
+        if self.handshake_timeout < Span::from_millis(1) {
+            let field = "protection.handshake_timeout";
+            return Err(ConfigError::new(field, "less than 1 ms", "allowed is 1 ms or more"));
+        }
+        if self.rekey_interval < Span::from_secs(1) {
+            let field = "protection.rekey_interval";
+            return Err(ConfigError::new(field, "less than 1 s", "allowed is 1 s or more"));
+        }
+        if self.rekey_bytes < 1_000_000 {
+            let allowed = "allowed are 1000000 bytes or more";
+            return Err(ConfigError::new("protection.rekey_bytes", self.rekey_bytes, allowed));
+        }
+        match &self.keys {
+            Some(keys) if !(1..=MAX_METHODS).contains(&keys.methods().len()) => {
+                let allowed = format!("allowed are 1 to {MAX_METHODS} key management methods");
+                Err(ConfigError::new("protection.keys", keys.methods().len(), allowed))
+            }
+            None if self.required => {
+                let allowed = "allowed is false without a source of keys";
+                Err(ConfigError::new("protection.required", true, allowed))
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -83,7 +83,7 @@ pub(crate) struct ReceiverConfig {
     pub(crate) gives_up: bool,
     /// Data comes in I-DATA chunks (RFC 8260). Then `takes_back` is false.
     pub(crate) interleaves: bool,
-    /// Messages with this payload protocol identifier are not for the user, and have at most so many bytes.
+    /// The payload protocol identifier of messages that are not for the user, and their greatest length in bytes.
     pub(crate) aside: Option<(u32, u32)>,
     /// The largest distance of an accepted TSN from the cumulative TSN. A TSN more than 65535 above the cumulative TSN is reported
     /// only after the gap is filled.

@@ -13,7 +13,7 @@ use whimbrel_proto::{
     AssocId, AssociationConfig, CloseReason, Discard, Event, KeySource, Message, PathState, ProtectionConfig,
     Scheduler, SendError, State,
 };
-use whimbrel_wire::{Asconf, Chunk, ChunkType, Data, Parameters, Payload, Tsn, key_management};
+use whimbrel_wire::{Asconf, Causes, Chunk, ChunkType, Data, Parameters, Payload, Tsn, key_management};
 
 const TEXT: &[u8] = b"the quick brown fox jumps over the lazy dog";
 
@@ -416,9 +416,15 @@ fn other_chunks_in_plaintext_have_no_effect() {
         }),
         Chunk::ReConfig { parameters: none },
         Chunk::ShutdownAck,
+        Chunk::Error {
+            causes: Causes::from_wire_bytes(&[0, 13, 0, 4]),
+        },
+        Chunk::Cwr { lowest_tsn: Tsn(1) },
     ] {
         assert_eq!(net.as_peer(Host::B, &[chunk]), Err(Discard::Unprotected), "{chunk:?}");
     }
+    let is_error = |event: &&Event| matches!(event, Event::RemoteError { .. });
+    assert_eq!(net.events_of(Host::B).iter().filter(is_error).count(), 0);
     assert_eq!(net.state(Host::B, b), State::Established);
     // The user of A waits with its request until the packets are encrypted.
     let a = net.only(Host::A);
@@ -504,14 +510,7 @@ fn with_changed_message(seed: u64, number: usize, change: impl Fn(&mut Vec<u8>) 
         if seen != number + 1 {
             return Fate::Deliver;
         }
-        *place.borrow_mut() = Some(Sent {
-            at: packet.now,
-            from: packet.from,
-            local: packet.local,
-            remote: packet.remote,
-            ecn: packet.ecn,
-            bytes: packet.bytes.to_vec(),
-        });
+        *place.borrow_mut() = Some(Sent::from(packet));
         Fate::Drop
     });
     net.drain(Host::A);

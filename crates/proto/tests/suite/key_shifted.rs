@@ -116,14 +116,7 @@ fn shifted(
         if !is_shifted {
             return Fate::Deliver;
         }
-        queue.borrow_mut().push_back(Sent {
-            at: packet.now,
-            from: packet.from,
-            local: packet.local,
-            remote: packet.remote,
-            ecn: packet.ecn,
-            bytes: packet.bytes.to_vec(),
-        });
+        queue.borrow_mut().push_back(Sent::from(packet));
         Fate::Drop
     });
     net.drain(Host::A);
@@ -209,14 +202,7 @@ fn joined(seed: u64, ends: &(AssociationConfig, AssociationConfig)) -> Net {
         if packet.from == Host::B || !packet.has(ChunkType::I_DATA) {
             return Fate::Deliver;
         }
-        queue.borrow_mut().push_back(Sent {
-            at: packet.now,
-            from: packet.from,
-            local: packet.local,
-            remote: packet.remote,
-            ecn: packet.ecn,
-            bytes: packet.bytes.to_vec(),
-        });
+        queue.borrow_mut().push_back(Sent::from(packet));
         Fate::Drop
     });
     net.drain(Host::A);

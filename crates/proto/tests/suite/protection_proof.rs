@@ -1,10 +1,10 @@
 //! The peer of an encrypted association has to show that it has the keys before the user learns of it.
 
 use crate::protection::*;
-use crate::support::{Fate, Host, Net, Sent, addrs, init, parameters, port};
+use crate::support::{Fate, Host, Net, Sent, addr, addrs, init, meta, packet, parameters, port};
 use whimbrel_control::{Rng, Span};
 use whimbrel_proto::{
-    AssociationConfig, AuthConfig, CloseReason, Discard, Endpoint, EndpointConfig, Event, Message, State,
+    AssociationConfig, AuthConfig, CloseReason, Discard, Endpoint, EndpointConfig, Event, Message, State, TransportAddr,
 };
 use whimbrel_wire::{Causes, Chunk, ChunkType, Dtls, KeyManagement, Parameter, parameter_type};
 
@@ -146,6 +146,60 @@ fn a_host_without_the_keys_does_not_keep_the_peer_out() {
         // What has shown the keys stays.
         assert_eq!(open_without_keys(&mut net, Host::B, 50, 99), Err(Discard::Unprotected));
         still_works(&mut net, a, b);
+    }
+}
+
+/// Opens an association at B by a host with this address, which lists these addresses as its own. Returns the result of its COOKIE ECHO.
+fn open_from(net: &mut Net, from: TransportAddr, listed: &[[u8; 4]], tag: u32) -> Result<(), Discard> {
+    let mut list = parameters(
+        &listed
+            .iter()
+            .map(|ip| Parameter::Ipv4((*ip).into()))
+            .collect::<Vec<_>>(),
+    );
+    list.extend(offer(tag, &[0]));
+    let to = meta(addrs(Host::B, 1)[0], from);
+    let first = packet(port(Host::A), port(Host::B), 0, &[Chunk::Init(init(tag, &list))]);
+    net.deliver_from(Host::B, to, &first).expect("an INIT ACK answers");
+    let answer = net.wire.last().expect("an answer").clone();
+    assert_eq!(answer.remote, from);
+    let ack = answer.init();
+    let cookie = ack.parameters.state_cookie().expect("a cookie");
+    let second = packet(
+        port(Host::A),
+        port(Host::B),
+        ack.initiate_tag,
+        &[Chunk::CookieEcho { cookie }],
+    );
+    net.deliver_from(Host::B, to, &second)
+}
+
+// A host that lists an address of the peer has not shown that it receives there. One that the peer opens an association from ends that of such a host.
+#[test]
+fn only_listing_an_address_of_the_peer_neither_ends_its_association_nor_keeps_it_out() {
+    let (own, stranger) = (addrs(Host::A, 2), addr("192.0.2.77:0"));
+    let listed = [[10, 0, 0, 1], [10, 0, 1, 1]];
+    // The association of the peer, which has not shown the keys yet.
+    for (from, alone) in own.iter().zip(listed) {
+        let mut net = Net::with_config(2, &config(), 1);
+        assert_eq!(open_from(&mut net, *from, &listed, 5), Ok(()));
+        let known = net.only(Host::B);
+        for tag in 6..9 {
+            assert_eq!(open_from(&mut net, stranger, &[alone], tag), Err(Discard::Unprotected));
+            assert_eq!(open_from(&mut net, stranger, &listed, tag), Err(Discard::Unprotected));
+        }
+        assert_eq!(net.state(Host::B, known), State::Established);
+        // The peer begins once more, from either address.
+        assert_eq!(open_from(&mut net, own[1], &listed, 9), Ok(()));
+        assert_eq!(net.state(Host::B, known), State::Closed);
+    }
+    // The association of the other host.
+    for from in &own {
+        let mut net = Net::with_config(2, &config(), 1);
+        assert_eq!(open_from(&mut net, stranger, &listed[..1], 5), Ok(()));
+        let squatter = net.only(Host::B);
+        assert_eq!(open_from(&mut net, *from, &listed, 6), Ok(()));
+        assert_eq!(net.state(Host::B, squatter), State::Closed);
     }
 }
 

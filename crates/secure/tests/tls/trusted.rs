@@ -142,6 +142,27 @@ fn an_unexpected_fingerprint_is_named() {
     );
 }
 
+// TLS 1.3 encrypts certificates. The reason of an ABORT in plaintext must not show them.
+#[test]
+fn a_refusal_shows_no_identity_to_others() {
+    for seed in 1..5 {
+        let expected = Trust::Fingerprints(vec![identity(9).fingerprint()]);
+        let (at_a, at_b) = (
+            with(keys(identity(1), expected)),
+            with(keys(identity(2), Trust::Anyone)),
+        );
+        let (mut net, _) = opened(1, seed, &(at_a, at_b));
+        net.run_for(Span::from_secs(1));
+        assert!(net.close_reason(Host::A).is_some());
+        for number in [1, 2, 9] {
+            let shown = identity(number).fingerprint().to_string();
+            let part = &shown.as_bytes()[..12];
+            let has = |bytes: &[u8]| bytes.windows(part.len()).any(|window| window == part);
+            assert!(net.wire.iter().all(|sent| !has(&sent.bytes)), "seed {seed}");
+        }
+    }
+}
+
 #[test]
 fn anyone_is_known_after_the_handshake() {
     let (at_a, at_b) = (keys(identity(1), Trust::Anyone), keys(identity(7), Trust::Anyone));

@@ -110,7 +110,7 @@ impl Connection {
             .compare_exchange(none, pointer, Ordering::AcqRel, Ordering::Relaxed)
             .is_err()
         {
-            // SAFETY: it was made above, and nobody else has it.
+            // SAFETY: it was made above, and no other code has it.
             unsafe { Box::from_raw(pointer) }.close();
         }
     }

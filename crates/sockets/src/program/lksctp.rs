@@ -59,7 +59,7 @@ fn addrs(fd: c_int, peer: bool, assoc: i32, to: *mut *mut sockaddr) -> Result<c_
     // SAFETY: as above, and `to` is checked by the kernel.
     unsafe { std::ptr::copy_nonoverlapping(list.as_ptr(), memory.cast(), list.len()) };
     if let Err(errno) = user::write(to.cast(), &memory.expose_provenance().to_ne_bytes()) {
-        // SAFETY: nobody else has it.
+        // SAFETY: the program has not received it.
         unsafe { libc::free(memory) };
         return Err(errno);
     }

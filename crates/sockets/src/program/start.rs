@@ -131,14 +131,14 @@ fn serve_apart(prepared: Prepared, ready: Sender<()>) {
         }
     };
     if cloned < 0 {
-        // SAFETY: nobody has it.
+        // SAFETY: no other thread has it.
         drop(unsafe { Box::from_raw(argument) });
         return;
     }
     static NEVER: AtomicU32 = AtomicU32::new(0);
     loop {
         let none = std::ptr::null::<libc::timespec>();
-        // SAFETY: it waits on a word that nobody changes. Signals are blocked, and the kernel restarts the call after those of the C library.
+        // SAFETY: it waits on a word that never changes. Signals are blocked, and the kernel restarts the call after those of the C library.
         unsafe {
             libc::syscall(
                 libc::SYS_futex,

@@ -7,7 +7,7 @@ use whimbrel_wire::{
     Parameters, Payload, Ssn, Tsn,
 };
 
-use super::{Host, Net, addrs, chunk_types, view};
+use super::{Host, InFlight, Net, addrs, chunk_types, view};
 
 /// A packet that an endpoint sent.
 #[derive(Clone, PartialEq)]
@@ -22,6 +22,19 @@ pub struct Sent {
 
 /// Cumulative TSN ack, a_rwnd, gap ack blocks, duplicate TSNs.
 pub type SackFields = (u32, u32, Vec<(u16, u16)>, Vec<u32>);
+
+impl From<&InFlight<'_>> for Sent {
+    fn from(packet: &InFlight<'_>) -> Sent {
+        Sent {
+            at: packet.now,
+            from: packet.from,
+            local: packet.local,
+            remote: packet.remote,
+            ecn: packet.ecn,
+            bytes: packet.bytes.to_vec(),
+        }
+    }
+}
 
 impl Sent {
     pub fn tag(&self) -> u32 {
