@@ -17,13 +17,13 @@ const GROUPS: [(&str, &[&str]); 5] = [
         "Look at results",
         &["show", "report", "plot", "why", "export", "metrics"],
     ),
-    ("Use the network", &["send", "recv", "tunnel", "perf", "ping", "echo"]),
+    ("Use the network", &["send", "recv", "tunnel", "perf", "ping", "echo", "keygen"]),
     ("Schemes and studies", &["schemes", "schema", "study"]),
     ("Tools", &["completions", "man", "help"]),
 ];
 
 /// Examples for `-h`.
-const EXAMPLES: [(&str, &[&str]); 24] = [
+const EXAMPLES: [(&str, &[&str]); 25] = [
     ("check", &["check two-radios.toml"]),
     (
         "completions",
@@ -32,7 +32,7 @@ const EXAMPLES: [(&str, &[&str]); 24] = [
     ("demo", &["demo", "demo --json"]),
     (
         "echo",
-        &["echo --listen '[::]'", "echo --listen 192.0.2.1,198.51.100.1 --key key"],
+        &["echo --listen '[::]'", "echo --listen 192.0.2.1,198.51.100.1 --any-client"],
     ),
     (
         "emulate",
@@ -45,6 +45,7 @@ const EXAMPLES: [(&str, &[&str]); 24] = [
         "export",
         &["run two-radios.toml --out results", "export results --perfetto"],
     ),
+    ("keygen", &["keygen", "keygen --shared key"]),
     ("man", &["man pages"]),
     ("merge", &["merge part-1 part-2 --out all"]),
     ("metrics", &["metrics"]),
@@ -64,7 +65,7 @@ const EXAMPLES: [(&str, &[&str]); 24] = [
         "recv",
         &[
             "recv --listen '[::]' inbox",
-            "recv --listen 192.0.2.1,198.51.100.1 --key key inbox",
+            "recv --listen 192.0.2.1,198.51.100.1 --peer t6pz7-h47t6-pz7h4-7t6pz-7h47t inbox",
         ],
     ),
     ("report", &["run two-radios.toml --out results", "report results"]),
@@ -82,7 +83,7 @@ const EXAMPLES: [(&str, &[&str]); 24] = [
         "send",
         &[
             "send photos --to 192.0.2.1,198.51.100.1",
-            "send map.bin --to example.com --local 10.0.0.5,10.1.0.5 --key key",
+            "send map.bin --to example.com --peer t6pz7-h47t6-pz7h4-7t6pz-7h47t --local 10.0.0.5,10.1.0.5",
         ],
     ),
     ("show", &["show results", "show results --metric goodput_mbps,timeouts"]),
@@ -91,8 +92,8 @@ const EXAMPLES: [(&str, &[&str]); 24] = [
     (
         "tunnel",
         &[
-            "tunnel --server --listen 192.0.2.1,198.51.100.1 --allow localhost:22 --key key",
-            "tunnel 192.0.2.1,198.51.100.1 --forward 2222:localhost:22 --key key",
+            "tunnel --server --listen 192.0.2.1,198.51.100.1 --allow localhost:22",
+            "tunnel 192.0.2.1,198.51.100.1 --forward 2222:localhost:22",
         ],
     ),
     ("why", &["run two-radios.toml --out results", "why results 100"]),

@@ -31,6 +31,14 @@ impl Fingerprint {
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
+
+    /// Returns the form for people.
+    #[must_use]
+    pub fn short(&self) -> ShortFingerprint {
+        let bit = |at: usize| self.0[at / 8] >> (7 - at % 8) & 1;
+        let digit = |at: usize| (5 * at..5 * at + 5).fold(0, |digit, at| digit << 1 | bit(at));
+        ShortFingerprint(core::array::from_fn(digit))
+    }
 }
 
 impl From<[u8; 32]> for Fingerprint {
@@ -52,9 +60,65 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
+/// The first 125 bits of a fingerprint, for people who compare and type it: 25 letters and digits in five groups, as in base32 (RFC 4648 §6).
+/// A key with the same short form as a given one costs 2^125 attempts. Hyphens may be left out when it is read, and capitals are the same.
+///
+/// ```
+/// use whimbrel_secure::{Fingerprint, ShortFingerprint};
+///
+/// let fingerprint = Fingerprint::from([0x9f; 32]);
+/// let short: ShortFingerprint = "t6pz7-h47t6-pz7h4-7t6pz-7h47t".parse()?;
+/// assert_eq!(fingerprint.short(), short);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShortFingerprint([u8; SHORT]);
+
+/// Digits of the short form, and of each of its groups.
+const SHORT: usize = 25;
+const GROUP: usize = 5;
+
+/// The digits of base32 (RFC 4648 §6), in small letters.
+const BASE32: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+
+impl fmt::Display for ShortFingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, digit) in self.0.iter().enumerate() {
+            let hyphen = if at > 0 && at % GROUP == 0 { "-" } else { "" };
+            write!(f, "{hyphen}{}", char::from(BASE32[usize::from(*digit)]))?;
+        }
+        Ok(())
+    }
+}
+
+/// Shows the digits.
+impl fmt::Debug for ShortFingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ShortFingerprint({self})")
+    }
+}
+
+impl FromStr for ShortFingerprint {
+    type Err = FingerprintError;
+
+    fn from_str(text: &str) -> Result<Self, FingerprintError> {
+        let wrong = || FingerprintError(text.chars().take(100).collect());
+        let value = |byte: u8| BASE32.iter().position(|digit| *digit == byte.to_ascii_lowercase());
+        let digits: Vec<u8> = text
+            .bytes()
+            .filter(|byte| *byte != b'-')
+            .map(|byte| value(byte).map(|value| value as u8))
+            .collect::<Option<_>>()
+            .ok_or_else(wrong)?;
+        digits.try_into().map(ShortFingerprint).map_err(|_| wrong())
+    }
+}
+
 /// A text is no fingerprint.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{0:?} is no fingerprint: it has 64 hexadecimal digits")]
+#[error(
+    "{0:?} is no fingerprint: it has 25 letters and digits, such as t6pz7-h47t6-pz7h4-7t6pz-7h47t, or 64 hexadecimal digits"
+)]
 pub struct FingerprintError(String);
 
 impl FromStr for Fingerprint {
@@ -96,9 +160,21 @@ mod tests {
             assert!(wrong.parse::<Fingerprint>().is_err(), "{wrong}");
         }
         let error = "x".parse::<Fingerprint>().expect_err("no digits");
-        assert_eq!(
-            error.to_string(),
-            "\"x\" is no fingerprint: it has 64 hexadecimal digits"
-        );
+        assert!(error.to_string().starts_with("\"x\" is no fingerprint"), "{error}");
+    }
+
+    #[test]
+    fn short_forms_are_the_first_bits_in_base32() {
+        // As `printf test | openssl dgst -sha256 -binary | base32` begins.
+        let fingerprint = Fingerprint::of_key(b"test");
+        let text = "t6dnb-amijr-6wlgr-p5kqm-kwwqc";
+        assert_eq!(fingerprint.short().to_string(), text);
+        assert_eq!(text.to_uppercase().replace('-', "").parse(), Ok(fingerprint.short()));
+        let mut other = *fingerprint.as_bytes();
+        other[15] ^= 8;
+        assert_ne!(Fingerprint::from(other).short(), fingerprint.short(), "the 125th bit counts");
+        for wrong in ["", "-", &text[1..], &format!("{text}a"), &text.replace('6', "1"), "é"] {
+            assert!(wrong.parse::<ShortFingerprint>().is_err(), "{wrong}");
+        }
     }
 }

@@ -45,7 +45,7 @@ mod record;
 mod tls;
 mod trust;
 
-pub use fingerprint::{Fingerprint, FingerprintError};
+pub use fingerprint::{Fingerprint, FingerprintError, ShortFingerprint};
 pub use identity::{IdentityError, TlsIdentity};
 pub use pre_shared::{MIN_SECRET, PreSharedKey, SecretTooShort};
 pub use record::{CipherSuite, KeyLengthError, RecordKeys};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use whimbrel_proto::{
-    AssocId, AssociationStats, PathId, PathInfo, ProtectionStats, SendError, SendFailure, State as AssociationState,
+    AssocId, AssociationStats, PathId, PathInfo, PeerIdentity, ProtectionStats, SendError, SendFailure, State as AssociationState,
 };
 use whimbrel_wire::Payload;
 
@@ -646,6 +646,13 @@ impl Association {
         let state = self.handle.shared.lock();
         let association = state.endpoint.association(self.handle.id);
         association.is_some_and(|association| association.is_protected())
+    }
+
+    /// Returns who the peer is, if it has been authenticated by a certificate (`whimbrel_secure::TlsKeys`). `None` also if the association has
+    /// ended.
+    pub fn peer_identity(&self) -> Option<PeerIdentity> {
+        let state = self.handle.shared.lock();
+        state.endpoint.association(self.handle.id)?.peer_identity().cloned()
     }
 
     /// Returns the counters of encrypted packets, all zero if nothing is encrypted or the association has been forgotten.

@@ -47,7 +47,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 
 async fn serve(args: &Args, console: &Console) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
-    let listener = listen::bind(&args.listen, &args.options, SERVING, console)?;
+    let security = listen::prepare(&args.options, console)?;
+    let listening = listen::bind(&args.listen, &args.options, security, SERVING, console)?;
     let server = Server {
         console: console.clone(),
         interrupt: interrupt.clone(),
@@ -59,7 +60,7 @@ async fn serve(args: &Args, console: &Console) -> Result<(), Failure> {
     };
     let attend = |association| server.clone().attend(association);
     let until = if args.once { Until::Ended } else { Until::Interrupt };
-    let serving = listen::serve(listener, until, &interrupt, console, attend);
+    let serving = listen::serve(listening, until, &interrupt, console, attend);
     let outcome = serving.await?.unwrap_or(Ok(()));
     if args.once { outcome } else { Ok(()) }
 }

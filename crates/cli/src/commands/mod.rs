@@ -7,6 +7,7 @@ pub(crate) mod echo;
 pub(crate) mod emulate;
 pub(crate) mod enter;
 pub(crate) mod export;
+pub(crate) mod keygen;
 pub(crate) mod merge;
 pub(crate) mod metrics;
 pub(crate) mod perf;

@@ -150,7 +150,8 @@ fn test(args: &Args) -> Test {
 
 async fn serve(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
-    let listener = listen::bind(&args.listen, &args.options, SERVING, console)?;
+    let security = listen::prepare(&args.options, console)?;
+    let listening = listen::bind(&args.listen, &args.options, security, SERVING, console)?;
     let server = Server {
         console: console.clone(),
         interrupt: interrupt.clone(),
@@ -162,7 +163,7 @@ async fn serve(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failure>
     };
     let attend = |association| server.clone().attend(association);
     let until = if args.once { Until::Ended } else { Until::Interrupt };
-    let serving = listen::serve(listener, until, &interrupt, console, attend);
+    let serving = listen::serve(listening, until, &interrupt, console, attend);
     let outcome = serving.await?.unwrap_or(Ok(()));
     if args.once { outcome } else { Ok(()) }
 }

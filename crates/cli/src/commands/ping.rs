@@ -15,8 +15,9 @@ use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::idle::{keep_alive, show_use};
 use crate::transfer::interrupt::Interrupt;
-use crate::transfer::options::{KeyUse, Options, parse_time};
+use crate::transfer::options::{Options, parse_time};
 use crate::transfer::run::block_on;
+use crate::transfer::security::Protection;
 
 /// Bytes of a ping beside its Heartbeat Info and the headers below: SCTP header, chunk and parameter header.
 const OVERHEAD: usize = 12 + 8;
@@ -28,7 +29,7 @@ const UDP_HEADER: usize = 8;
 const IP_HEADERS: (usize, usize) = (20, 40);
 /// Bytes of the AUTH chunk with SHA-256 (RFC 4895 §4.1), which precedes a heartbeat with --auth-only.
 const AUTH_CHUNK: usize = 8 + 32;
-/// Bytes that encryption adds to a packet with --key.
+/// Bytes that encryption adds to a packet.
 const ENCRYPTION: usize = 28;
 
 const NOTES: &str = "\
@@ -46,6 +47,7 @@ Exit codes:
   4    unreachable: the network has no route
   5    timed out: the other end does not answer
   6    aborted by the other end
+  7    not trusted: the other end by this one, or this one by the other end
   130  interrupted (Ctrl-C) before the connection was made";
 
 /// Measure round-trip time, jitter and loss of each path
@@ -256,10 +258,10 @@ fn overhead(args: &Args, remote: SocketAddr) -> usize {
     let (v4, v6) = IP_HEADERS;
     let ip = if remote.is_ipv6() { v6 } else { v4 };
     let udp = if remote.port() == 0 { 0 } else { UDP_HEADER };
-    let key = match args.options.key_use() {
-        KeyUse::None => 0,
-        KeyUse::Authenticates => AUTH_CHUNK,
-        KeyUse::Encrypts => ENCRYPTION,
+    let key = match args.options.security.protection() {
+        Protection::None => 0,
+        Protection::SecretAuthenticates => AUTH_CHUNK,
+        Protection::SecretEncrypts | Protection::Identities => ENCRYPTION,
     };
     ip + udp + key + OVERHEAD
 }
@@ -316,11 +318,9 @@ async fn stay(association: &Association) -> std::convert::Infallible {
 
 async fn ping(args: &Args, console: &Console, report: &mut Option<Value>) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
-    let stack = args.toward.stack(&args.to, &args.options, 1, console)?;
-    let connecting = args
-        .toward
-        .connect(&stack, &args.to, &args.options, Attempt::First, &interrupt, console);
-    let association = connecting.await?;
+    let caller = args.toward.caller(&args.to, &args.options, console)?;
+    let stack = caller.stack(1)?;
+    let association = caller.connect(&stack, Attempt::First, &interrupt).await?;
     if let Err(failure) = check(args, &association) {
         end(
             &stack,

@@ -20,7 +20,7 @@ use crate::transfer::holders::{Activity, Holders, Holding};
 use crate::transfer::idle::{IdleOptions, Patience};
 use crate::transfer::interrupt::Interrupt;
 use crate::transfer::listen::{self, EVICT_AFTER, Serving, Until, farewell, last_word};
-use crate::transfer::options::{End, Options};
+use crate::transfer::options::Options;
 use crate::transfer::progress::{hex, summary};
 use crate::transfer::receiving::{Receiving, ReceivingFolder, Taken, Target, next_header};
 use crate::transfer::run::block_on;
@@ -108,7 +108,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 async fn receive(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failure> {
-    args.options.association(End::Listens)?;
+    let security = listen::prepare(&args.options, console)?;
     let interrupt = Interrupt::listen()?;
     let is_output = args.dir == Path::new("-");
     let target = if is_output {
@@ -135,7 +135,7 @@ async fn receive(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failur
         evict_after: EVICT_AFTER,
         risk: &risk,
     };
-    let listener = listen::bind(&args.listen, &args.options, serving, console)?;
+    let listening = listen::bind(&args.listen, &args.options, security, serving, console)?;
     let once = || Once {
         current: Holders::default(),
         is_over: watch::Sender::new(false),
@@ -160,7 +160,7 @@ async fn receive(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failur
     } else {
         Until::Interrupt
     };
-    let serving = listen::serve(listener, until, &context.interrupt, console, attend);
+    let serving = listen::serve(listening, until, &context.interrupt, console, attend);
     let outcome = serving.await?;
     if let Target::Folder(folder) = &*context.target {
         folder.idle().await;

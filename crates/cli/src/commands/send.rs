@@ -16,7 +16,7 @@ use crate::transfer::failure::{EXIT_CODES, Failure, SECURITY};
 use crate::transfer::frame::{CANCELLED, Frame, json_line, visible};
 use crate::transfer::idle::keep_alive;
 use crate::transfer::interrupt::Interrupt;
-use crate::transfer::options::{End, Options};
+use crate::transfer::options::Options;
 use crate::transfer::progress::{hex, summary};
 use crate::transfer::run::block_on;
 use crate::transfer::sending::{Sent, transfer};
@@ -73,15 +73,12 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 async fn send(args: &Args, console: &Console, tui: &Tui) -> Result<(), Failure> {
-    args.options.association(End::Connects)?;
+    let caller = args.toward.caller(&args.to, &args.options, console)?;
     let stdin_name = stdin_name(args)?;
     let entries = entries::list(&args.files, stdin_name, console)?;
     let interrupt = Interrupt::listen()?;
-    let stack = args.toward.stack(&args.to, &args.options, 1, console)?;
-    let connecting = args
-        .toward
-        .connect(&stack, &args.to, &args.options, Attempt::First, &interrupt, console);
-    let association = connecting.await?;
+    let stack = caller.stack(1)?;
+    let association = caller.connect(&stack, Attempt::First, &interrupt).await?;
 
     let watching = tui.watch("to the receiver", &association);
     let start = Instant::now();

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use whimbrel::{Association, AssociationError, CloseReason, ReceivedMessage, Span};
 
-use crate::transfer::connect::{Attempt, Toward, end};
+use crate::transfer::connect::{Attempt, Caller, Toward, end};
 use crate::transfer::console::Console;
 use crate::transfer::failure::Failure;
 use crate::transfer::frame::printable;
@@ -44,21 +44,21 @@ const IPV6_MTU: u16 = 1280;
 const NOTES: &str = "\
 Examples:
   # TCP: server, client, program at the client
-  whimbrel tunnel --server --listen 192.0.2.1,198.51.100.1 --allow localhost:22 --key key
-  whimbrel tunnel 192.0.2.1,198.51.100.1 --forward 2222:localhost:22 --key key
+  whimbrel tunnel --server --listen 192.0.2.1,198.51.100.1 --allow localhost:22
+  whimbrel tunnel 192.0.2.1,198.51.100.1 --forward 2222:localhost:22
   ssh -p 2222 localhost
   # UDP
-  whimbrel tunnel --server --listen 192.0.2.1,198.51.100.1 --allow localhost:53/udp --key key
-  whimbrel tunnel 192.0.2.1,198.51.100.1 --forward 5353:localhost:53/udp --key key
+  whimbrel tunnel --server --listen 192.0.2.1,198.51.100.1 --allow localhost:53/udp
+  whimbrel tunnel 192.0.2.1,198.51.100.1 --forward 5353:localhost:53/udp
   dig -p 5353 @localhost
   # IP packets (root)
-  whimbrel tunnel --server --listen 192.0.2.1,198.51.100.1 --tun 10.9.0.1/24 --key key
-  whimbrel tunnel 192.0.2.1,198.51.100.1 --tun 10.9.0.2/24 --key key
+  whimbrel tunnel --server --listen 192.0.2.1,198.51.100.1 --tun 10.9.0.1/24
+  whimbrel tunnel 192.0.2.1,198.51.100.1 --tun 10.9.0.2/24
   ping 10.9.0.1
 
 Security:
-  --key encrypts and authenticates all packets after the handshake (experimental); with --auth-only it \
-authenticates every chunk except INIT, INIT ACK and SHUTDOWN COMPLETE, and encrypts nothing. Without --key, anyone who can reach the server can connect to the targets of --allow, and with \
+  All packets after the handshake are encrypted (experimental), and a server lets in only clients that it trusts: see --peer. With \
+--any-client or --insecure, anyone who can reach the server can connect to the targets of --allow, and with \
 --tun send IP packets to the server. A server connects to no other targets, and accepts only packets from \
 addresses of its --tun networks. See SECURITY.md.
 ";
@@ -73,6 +73,7 @@ Exit codes:
   4    unreachable: the network has no route
   5    timed out: the other end does not answer
   6    aborted by the other end
+  7    not trusted: the other end by this one, or this one by the other end
   130  interrupted (Ctrl-C) before the connection was made
 
   Codes 3 to 6 apply to the first connection attempt. A client that has been connected tries again until \
@@ -192,8 +193,10 @@ async fn serve(args: &Args, console: &Console, events: &Events) -> Result<(), Fa
         evict_after: EVICT_AFTER,
         risk,
     };
-    let listener = listen::bind(&args.listen, &args.options, serving, console)?;
-    events.listening(listener.stack());
+    let security = listen::prepare(&args.options, console)?;
+    let listening = listen::bind(&args.listen, &args.options, security, serving, console)?;
+    let stack = listening.listener.stack().clone();
+    events.listening(&stack);
     let service = Service {
         allowed: Some(Arc::new(allowed)),
         device: device(args, console, events)?,
@@ -207,8 +210,7 @@ async fn serve(args: &Args, console: &Console, events: &Events) -> Result<(), Fa
         let (console, events) = (console.clone(), events.clone());
         attend(association, service, clients, interrupt.clone(), console, events)
     };
-    let stack = listener.stack().clone();
-    let mut serving = pin!(listen::serve(listener, Until::Interrupt, &interrupt, console, attend));
+    let mut serving = pin!(listen::serve(listening, Until::Interrupt, &interrupt, console, attend));
     tokio::select! {
         served = &mut serving => served.map(drop),
         Err(failure) = carry(service.device.as_ref()) => {
@@ -325,11 +327,12 @@ async fn connect(args: &Args, console: &Console, events: &Events) -> Result<(), 
         return Err(Failure::wrong_use("give --forward PORT:HOST:PORT or --tun ADDR/PREFIX"));
     }
     let interrupt = Interrupt::listen()?;
+    let caller = args.toward.caller(&args.to, &args.options, console)?;
     let ports = Ports::bind(&args.forward, console, events).await?;
     let mut token = [0; 16];
     getrandom::fill(&mut token).map_err(|error| Failure::file(format!("no random numbers: {error}")))?;
     let client = Client {
-        args,
+        caller,
         interrupt,
         console,
         events,
@@ -361,7 +364,7 @@ async fn connect(args: &Args, console: &Console, events: &Events) -> Result<(), 
 
 /// The end that connects.
 struct Client<'a> {
-    args: &'a Args,
+    caller: Caller<'a>,
     interrupt: Interrupt,
     console: &'a Console,
     events: &'a Events,
@@ -453,12 +456,9 @@ impl Client<'_> {
 
     /// Connects and serves the association until it ends. Ctrl-C is no error once the server has accepted the tunnel.
     async fn session(&self, attempt: Attempt) -> Result<(), Lost> {
-        let Args {
-            to, toward, options, ..
-        } = self.args;
         // With new sockets, as local addresses may have changed.
-        let stack = toward.stack(to, options, STREAMS, self.console)?;
-        let connecting = toward.connect(&stack, to, options, attempt, &self.interrupt, self.console);
+        let stack = self.caller.stack(STREAMS)?;
+        let connecting = self.caller.connect(&stack, attempt, &self.interrupt);
         let association = tokio::select! {
             connected = connecting => connected?,
             () = self.stopped() => return Err(interrupted().into()),

@@ -61,12 +61,12 @@ pub(crate) async fn measure(
     tui: &Tui,
 ) -> Result<Measured, Failure> {
     check_length(test.message_bytes, options)?;
+    let caller = toward.caller(&test.to, options, console)?;
     let mut associations = Vec::new();
     for _ in 0..test.parallel {
         // Two associations between the same addresses need different ports.
-        let stack = toward.stack(&test.to, options, 1, console)?;
-        let attempt = toward.connect(&stack, &test.to, options, Attempt::First, interrupt, console);
-        let association = attempt.await?;
+        let stack = caller.stack(1)?;
+        let association = caller.connect(&stack, Attempt::First, interrupt).await?;
         associations.push((stack, association));
     }
     let ends: Vec<Value> = associations

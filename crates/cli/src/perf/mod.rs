@@ -18,13 +18,13 @@ Exit codes:
   4    unreachable: the network has no route
   5    timed out: the other end does not answer
   6    aborted by the other end
+  7    not trusted: the other end by this one, or this one by the other end
   130  interrupted (Ctrl-C); the results until then are printed";
 
 /// Printed in the help of the commands.
 pub(crate) const SECURITY: &str = "\
 Security:
-  Without --key, anyone who can reach the server can make it send data as fast as the path allows, for 1 h \
-at most (`perf --server --max-time`). --key encrypts and authenticates all packets after the handshake \
-(experimental); with --auth-only it authenticates every chunk except INIT, INIT ACK and SHUTDOWN COMPLETE, \
-and encrypts nothing. See SECURITY.md.
+  All packets after the handshake are encrypted (experimental), and the server lets in only clients that it trusts: see --peer. With \
+--any-client or --insecure, anyone who can reach the server can make it send data as fast as the path allows, for 1 h \
+at most (`perf --server --max-time`). See SECURITY.md.
 ";

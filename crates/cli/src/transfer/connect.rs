@@ -4,13 +4,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use whimbrel::{Association, AssociationConfig, ConnectError, Span, Stack, StackConfig};
+use whimbrel_secure::ShortFingerprint;
 
 use super::address;
 use super::console::Console;
-use super::failure::Failure;
+use super::failure::{Failure, NOT_TRUSTED};
 use super::interrupt::Interrupt;
-use super::options::{End, KeyUse, Options};
+use super::options::{End, Options};
 use super::recording;
+use super::security::{Protection, Security, question};
 
 /// How long the end of an association may take.
 const FAREWELL_PATIENCE: Duration = Duration::from_secs(3);
@@ -25,24 +27,28 @@ pub(crate) enum Attempt {
     Again,
 }
 
-/// What is known of the key of this end.
+/// What is known of the secret of this end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Key {
-    purpose: KeyUse,
+struct Secret {
+    protection: Protection,
     /// Whether the other end has accepted it before. Otherwise it may have another one.
     is_accepted: bool,
 }
 
-impl Key {
+impl Secret {
+    /// Returns whether the other end may be silent because it has another secret.
     fn is_doubtful(self) -> bool {
-        self.purpose != KeyUse::None && !self.is_accepted
+        matches!(
+            self.protection,
+            Protection::SecretEncrypts | Protection::SecretAuthenticates
+        ) && !self.is_accepted
     }
 
     /// Why there may be no answer. Without encryption, an end may learn that the other one uses no key only from its silence.
     fn silence(self) -> &'static str {
-        match self.purpose {
-            KeyUse::Authenticates => "an end with another key, or none, does not answer",
-            KeyUse::Encrypts | KeyUse::None => "an end with another key does not answer",
+        match self.protection {
+            Protection::SecretAuthenticates => "an end with another key, or none, does not answer",
+            _ => "an end with another key does not answer",
         }
     }
 }
@@ -59,62 +65,109 @@ pub(crate) struct Toward {
     connect_timeout: Option<Span>,
 }
 
+/// One end that connects to another one.
+pub(crate) struct Caller<'a> {
+    toward: &'a Toward,
+    to: Vec<SocketAddr>,
+    options: &'a Options,
+    security: Security,
+    console: &'a Console,
+}
+
 impl Toward {
-    /// Returns the sockets for associations with a peer, with a number of streams.
+    /// Returns what connects to these addresses of a peer.
+    ///
+    /// # Errors
+    /// Returns an error if an option is wrong, or a file that it names.
+    pub(crate) fn caller<'a>(
+        &'a self,
+        to: &[SocketAddr],
+        options: &'a Options,
+        console: &'a Console,
+    ) -> Result<Caller<'a>, Failure> {
+        let caller = Caller {
+            toward: self,
+            to: options.addrs(to)?,
+            options,
+            security: options.security.prepare(Some(to))?,
+            console,
+        };
+        caller.association()?;
+        caller.security.introduce(console);
+        Ok(caller)
+    }
+}
+
+impl Caller<'_> {
+    fn association(&self) -> Result<AssociationConfig, Failure> {
+        self.options.protected(End::Connects, &self.security)
+    }
+
+    /// Returns the sockets for associations with the peer, with a number of streams.
     ///
     /// # Errors
     /// Returns an error if a local address cannot be used, if there is no route, or if the recording cannot be written.
-    pub(crate) fn stack(
-        &self,
-        to: &[SocketAddr],
-        options: &Options,
-        streams: u16,
-        console: &Console,
-    ) -> Result<Stack, Failure> {
+    pub(crate) fn stack(&self, streams: u16) -> Result<Stack, Failure> {
         let config = StackConfig {
-            local: options.addrs(&self.local)?,
-            transport: options.transport(),
+            local: self.options.addrs(&self.toward.local)?,
+            transport: self.options.transport(),
             association: AssociationConfig {
                 outbound_streams: streams,
-                ..options.association(End::Connects)?
+                ..self.association()?
             },
             ..StackConfig::default()
         };
-        let stack = Stack::toward(config, &options.addrs(to)?)?;
-        if let Some(folder) = &options.record {
-            recording::record(folder, &stack, "client", console)?;
+        let stack = Stack::toward(config, &self.to)?;
+        if let Some(folder) = &self.options.record {
+            recording::record(folder, &stack, "client", self.console)?;
         }
         Ok(stack)
     }
 
-    /// Opens an association.
+    /// Opens an association. Asks the user about a peer that is not known, if there is a terminal.
     ///
     /// # Errors
-    /// Returns an error if the peer refuses or does not answer in time, or after Ctrl-C.
+    /// Returns an error if the peer refuses or does not answer in time, if it is not trusted, or after Ctrl-C.
     pub(crate) async fn connect(
         &self,
         stack: &Stack,
-        to: &[SocketAddr],
-        options: &Options,
         attempt: Attempt,
         interrupt: &Interrupt,
-        console: &Console,
     ) -> Result<Association, Failure> {
-        let key = Key {
-            purpose: options.key_use(),
+        let secret = Secret {
+            protection: self.security.protection,
             is_accepted: attempt == Attempt::Again,
         };
-        let to = options.addrs(to)?;
-        tokio::select! {
-            connected = stack.connect(&to, options.port) => connected.map_err(|error| explain_key(error, key)),
-            never = note_silence(key, console) => match never {},
-            failure = self.give_up(key) => Err(failure),
-            () = interrupt.asked(1) => Err(Failure::interrupted("interrupted before the connection was made")),
+        let interrupted = || Failure::interrupted("interrupted before the connection was made");
+        loop {
+            let connected = tokio::select! {
+                connected = stack.connect(&self.to, self.options.port) => connected,
+                never = note_silence(secret, self.console) => match never {},
+                failure = self.toward.give_up(secret) => return Err(failure),
+                () = interrupt.asked(1) => return Err(interrupted()),
+            };
+            let error = match connected {
+                Ok(association) => return Ok(association),
+                Err(error) => error,
+            };
+            let stranger = self.security.peers.as_ref().and_then(|peers| peers.take_refused());
+            match (stranger, &self.security.peers) {
+                (Some(stranger), Some(peers)) if stranger.is_new && question::can_ask() => {
+                    tokio::select! {
+                        decided = question::ask(&self.to, peers, &stranger, self.console) => decided?,
+                        () = interrupt.asked(1) => return Err(interrupted()),
+                    }
+                }
+                (Some(stranger), _) => return Err(question::refused(&stranger)),
+                _ => return Err(explain(error, secret, self.security.own())),
+            }
         }
     }
+}
 
+impl Toward {
     /// Returns the failure once the other end has been silent for too long.
-    async fn give_up(&self, key: Key) -> Failure {
+    async fn give_up(&self, key: Secret) -> Failure {
         let is_doubtful = key.is_doubtful();
         let Some(patience) = self.connect_timeout.or(is_doubtful.then_some(KEY_PATIENCE)) else {
             return std::future::pending().await;
@@ -152,7 +205,7 @@ pub(crate) async fn end(
 }
 
 /// Says soon why there may be no answer: an end discards what another key has authenticated (RFC 4895 §6.3) or encrypted.
-async fn note_silence(key: Key, console: &Console) -> std::convert::Infallible {
+async fn note_silence(key: Secret, console: &Console) -> std::convert::Infallible {
     if key.is_doubtful() {
         tokio::time::sleep(SILENCE).await;
         console.note(format!("no answer yet: {}", key.silence()));
@@ -160,34 +213,52 @@ async fn note_silence(key: Key, console: &Console) -> std::convert::Infallible {
     std::future::pending().await
 }
 
-/// A failure to connect, with the remedy if one end has no key or another one.
-fn explain_key(error: ConnectError, key: Key) -> Failure {
+/// A failure to connect, with the remedy if the ends do not protect the association in the same way.
+fn explain(error: ConnectError, secret: Secret, own: Option<ShortFingerprint>) -> Failure {
     let text = error.to_string();
     // RFC 4895 §6.1: what the INIT lacks is the parameters of authentication.
     let wants_authentication = text.contains("missing mandatory parameter") || text.contains("requires a shared key");
-    let remedy = match key.purpose {
-        _ if key.is_doubtful() && matches!(error, ConnectError::TimedOut(_)) => key.silence(),
-        KeyUse::Authenticates if text.contains("required authentication") => {
-            "the other end uses no key: add --key FILE --auth-only there"
+    let remedy = match secret.protection {
+        _ if secret.is_doubtful() && matches!(error, ConnectError::TimedOut(_)) => secret.silence().to_owned(),
+        _ if text.contains("no common way to agree on keys") => {
+            "one end has --key FILE and the other has an identity: use the same at both ends".to_owned()
         }
-        KeyUse::Authenticates if text.contains("requires encryption") => {
-            "the other end encrypts: remove --auth-only here"
+        Protection::SecretAuthenticates if text.contains("required authentication") => {
+            "the other end uses no key: add --key FILE --auth-only there".to_owned()
         }
-        KeyUse::Encrypts if text.contains("required encryption") => {
-            "the other end does not encrypt: add --key FILE there, or remove --auth-only there"
+        Protection::SecretAuthenticates if text.contains("requires encryption") => {
+            "the other end encrypts: remove --auth-only here".to_owned()
         }
-        KeyUse::Encrypts if wants_authentication => "the other end has --auth-only: add it here, or remove it there",
-        KeyUse::None if text.contains("requires encryption") => {
-            "the other end requires encryption: add --key FILE here"
+        Protection::SecretEncrypts if text.contains("required encryption") => {
+            "the other end does not encrypt: add --key FILE there, or remove --auth-only there".to_owned()
         }
-        KeyUse::None if wants_authentication => {
-            "the other end requires authentication: add --key FILE --auth-only here"
+        Protection::SecretEncrypts if wants_authentication => {
+            "the other end has --auth-only: add it here, or remove it there".to_owned()
+        }
+        Protection::Identities if text.contains("required encryption") => {
+            "the other end does not encrypt: remove --insecure there, or add it here".to_owned()
+        }
+        Protection::Identities if is_distrust(&text) => {
+            let own = own.map_or("FINGERPRINT".to_owned(), |own| own.to_string());
+            format!("the other end does not trust this one: add --peer {own} there, or a line with {own} to trusted-clients there")
+        }
+        Protection::None if text.contains("requires encryption") => {
+            "the other end encrypts: remove --insecure here, or add it there".to_owned()
+        }
+        Protection::None | Protection::Identities if wants_authentication => {
+            "the other end requires authentication: add --key FILE --auth-only here".to_owned()
         }
         _ => return error.into(),
     };
     let failure = Failure::from(error);
+    let code = if is_distrust(&text) { NOT_TRUSTED } else { failure.code };
     Failure {
+        code,
         message: format!("{remedy} ({})", failure.message),
-        ..failure
     }
+}
+
+/// Returns whether the peer says that it does not trust this end.
+fn is_distrust(text: &str) -> bool {
+    text.contains("aborted by the peer") && text.contains("not trusted") || text.contains("does not trust this end")
 }

@@ -17,14 +17,18 @@ standard output was not read
   4    unreachable: the network has no route
   5    timed out: the other end does not answer
   6    aborted by the other end
+  7    not trusted: the other end by this one, or this one by the other end
   130  interrupted (Ctrl-C)";
+
+/// Exit code if one end does not trust the other.
+pub(crate) const NOT_TRUSTED: u8 = 7;
 
 /// Printed in the help of both commands.
 pub(crate) const SECURITY: &str = "\
 Security:
-  --key encrypts and authenticates all packets after the handshake (experimental); with --auth-only it authenticates \
-every chunk except INIT, INIT ACK and SHUTDOWN COMPLETE, and encrypts nothing.
-  Without --key, anyone who can reach the receiver can write files into its folder, and anyone on \
+  All packets after the handshake are encrypted (experimental). Each end has an identity and prints its fingerprint; --peer says which \
+other end is trusted. Ends with the same identity file trust each other.
+  With --insecure, anyone who can reach the receiver can write files into its folder, and anyone on \
 the path can read files and their names and change the data; the digest protects only against errors. See \
 SECURITY.md.
 ";
@@ -117,6 +121,7 @@ impl From<AssociationError> for Failure {
 fn code_of(error: &AssociationError) -> u8 {
     match error {
         AssociationError::Closed(CloseReason::AbortedByPeer { .. } | CloseReason::PeerRestarted) => 6,
+        AssociationError::Closed(CloseReason::NotAuthenticated(_)) => NOT_TRUSTED,
         AssociationError::Closed(CloseReason::Refused { .. } | CloseReason::KeyRequired) => 3,
         AssociationError::Closed(
             CloseReason::HandshakeTimeout

@@ -11,8 +11,9 @@ use super::address;
 use super::console::Console;
 use super::failure::Failure;
 use super::interrupt::Interrupt;
-use super::options::{End, KeyUse, Options};
+use super::options::{End, Options};
 use super::recording;
+use super::security::{Protection, Security};
 use crate::output;
 
 /// How long a peer may take to end the association.
@@ -28,6 +29,8 @@ pub(crate) const MAX_ASSOCIATIONS_PER_ADDRESS: usize = 64;
 const STRANGERS_INTERVAL: Duration = Duration::from_millis(200);
 /// Least time between two reports of them.
 const REPORTS_INTERVAL: Duration = Duration::from_secs(10);
+/// Least time between two reports of clients.
+const CLIENTS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a command serves.
 #[derive(Clone, Copy, Debug)]
@@ -37,23 +40,41 @@ pub(crate) struct Serving<'a> {
     pub(crate) max_message: u32,
     /// Time without a message after which an association may be aborted for a new one, at a limit on their number.
     pub(crate) evict_after: Span,
-    /// What anyone can do without a key.
+    /// What anyone can do who is let in.
     pub(crate) risk: &'a str,
 }
 
 /// [`Serving::evict_after`] of commands whose peers are not idle, or can try again.
 pub(crate) const EVICT_AFTER: Span = Span::from_secs(5);
 
-/// Listens on these addresses and says where.
+/// What listens, and whom it lets in.
+pub(crate) struct Listening {
+    pub(crate) listener: Listener,
+    security: Security,
+}
+
+/// Reads the files that the options name.
+///
+/// # Errors
+/// Returns an error if an option is wrong, or a file.
+pub(crate) fn prepare(options: &Options, console: &Console) -> Result<Security, Failure> {
+    let security = options.security.prepare(None)?;
+    options.protected(End::Listens, &security)?;
+    security.introduce(console);
+    Ok(security)
+}
+
+/// Listens on these addresses and says where, and for whom.
 ///
 /// # Errors
 /// Returns an error if an option is wrong or an address cannot be bound.
 pub(crate) fn bind(
     listen: &[SocketAddr],
     options: &Options,
+    security: Security,
     serving: Serving<'_>,
     console: &Console,
-) -> Result<Listener, Failure> {
+) -> Result<Listening, Failure> {
     let Serving {
         streams,
         max_message,
@@ -67,7 +88,7 @@ pub(crate) fn bind(
         association: AssociationConfig {
             max_message: Some(max_message),
             outbound_streams: streams,
-            ..options.association(End::Listens)?
+            ..options.protected(End::Listens, &security)?
         },
         max_associations: MAX_ASSOCIATIONS,
         max_associations_per_address: MAX_ASSOCIATIONS_PER_ADDRESS,
@@ -82,29 +103,57 @@ pub(crate) fn bind(
     }
     let addrs: Vec<String> = stack.local_addrs().iter().map(address::text).collect();
     let below = if options.transport().is_some() { "raw IP" } else { "UDP" };
+    let own = security.own().map(|own| format!(", fingerprint {own}"));
     console.note(format!(
-        "listening on {below} {}, SCTP port {}",
+        "listening on {below} {}, SCTP port {}{}",
         addrs.join(", "),
-        stack.port()
+        stack.port(),
+        own.unwrap_or_default()
     ));
-    if options.key_use() == KeyUse::None && !stack.local_addrs().iter().all(|addr| addr.ip().is_loopback()) {
+    let is_local = stack.local_addrs().iter().all(|addr| addr.ip().is_loopback());
+    if let Some(why) = security.lets_in_strangers().filter(|_| !is_local) {
         console.note(format!(
-            "warning: anyone who can reach these addresses can {risk}; with --key FILE only those with the key"
+            "warning: anyone who can reach these addresses can {risk}, because of {why}"
         ));
     }
-    Ok(listener)
+    Ok(Listening { listener, security })
 }
 
-/// Packets and associations that were refused because their sender has another key or none.
+/// Packets and associations that were refused because their sender has another key or none, and clients that are not trusted.
 #[derive(Default)]
 struct Unauthenticated {
     packets: u64,
     associations: u64,
     reported: Option<Instant>,
+    client_reported: Option<Instant>,
 }
 
 impl Unauthenticated {
-    fn report(&mut self, stack: &Stack, console: &Console) {
+    /// Reports the last client that was not trusted.
+    fn report_client(&mut self, stack: &Stack, security: &Security, console: &Console) {
+        let Some(peers) = &security.peers else {
+            return;
+        };
+        if self.client_reported.is_some_and(|at| at.elapsed() < CLIENTS_INTERVAL) {
+            return;
+        }
+        let Some(stranger) = peers.take_refused() else {
+            return;
+        };
+        self.client_reported = Some(Instant::now());
+        // They are the ones that `report` would count.
+        self.associations = stack.unproven();
+        let short = stranger.fingerprint.short();
+        let remedy = match peers.list_of_clients() {
+            Some(list) => format!("to let it in: --peer {short}, or add a line with it to {list}"),
+            None => format!("to let it in: --peer {short}"),
+        };
+        console.note(format!(
+            "warning: refused a client with the fingerprint {short}, which is not trusted; {remedy}"
+        ));
+    }
+
+    fn report(&mut self, stack: &Stack, security: &Security, console: &Console) {
         let discarded = stack.discarded();
         let is_of_key = |reason: Discard| matches!(reason, Discard::Unauthenticated | Discard::Unprotected);
         let refused = discarded.iter().filter(|(reason, _)| is_of_key(*reason));
@@ -119,15 +168,16 @@ impl Unauthenticated {
         }
         let new = new.iter().filter(|(count, _)| *count > 0);
         let refused: Vec<String> = new.map(|(count, what)| output::count(*count, what)).collect();
+        let whose = match security.protection {
+            Protection::Identities => "that has not shown a trusted identity, or does not trust this end",
+            _ => "that has another key, or none",
+        };
         console.note(format!(
-            "warning: refused {} of a sender that has another key, or none",
+            "warning: refused {} of a sender {whose}",
             refused.join(" and ")
         ));
-        *self = Unauthenticated {
-            packets,
-            associations,
-            reported: Some(Instant::now()),
-        };
+        (self.packets, self.associations) = (packets, associations);
+        self.reported = Some(Instant::now());
     }
 }
 
@@ -145,7 +195,7 @@ pub(crate) enum Until {
 /// # Errors
 /// Returns an error if the stack fails.
 pub(crate) async fn serve<F>(
-    listener: Listener,
+    listening: Listening,
     until: Until,
     interrupt: &Interrupt,
     console: &Console,
@@ -154,6 +204,7 @@ pub(crate) async fn serve<F>(
 where
     F: Future<Output = Option<Result<(), Failure>>> + Send + 'static,
 {
+    let Listening { listener, security } = listening;
     let stack = listener.stack().clone();
     let mut tasks = JoinSet::new();
     let mut unauthenticated = Unauthenticated::default();
@@ -168,7 +219,10 @@ where
                     break;
                 }
             }
-            _ = strangers.tick() => unauthenticated.report(&stack, console),
+            _ = strangers.tick() => {
+                unauthenticated.report_client(&stack, &security, console);
+                unauthenticated.report(&stack, &security, console);
+            }
             () = interrupt.asked(1) => break,
         }
     }

@@ -7,14 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use whimbrel::transport::Transport;
-use whimbrel::{
-    AssociationConfig, AuthConfig, ProtectionConfig, RawIp, Scheme, Span, StackConfig, UDP_ENCAPSULATION_PORT,
-};
+use whimbrel::{AssociationConfig, RawIp, Scheme, Span, StackConfig, UDP_ENCAPSULATION_PORT};
 use whimbrel_scenario::{ScenarioError, word_hint};
-use whimbrel_secure::PreSharedKey;
 
 use super::failure::Failure;
-use super::key;
+use super::security::{Security, SecurityOptions};
 
 /// Default SCTP port of the end that listens.
 const DEFAULT_PORT: u16 = 5000;
@@ -50,30 +47,12 @@ pub(crate) struct Options {
     /// dynamic_addresses=true, and at the end that connects path_per_local_address=true
     #[arg(long, value_name = "FIELD=VALUE", value_parser = parse_change, hide_short_help = true)]
     set: Vec<String>,
-    /// Encrypt and authenticate all packets after the handshake with the key in this file: 16 to 128 random bytes, readable only by its owner,
-    /// for one purpose only. `openssl rand -hex 32 > FILE; chmod 600 FILE` makes one. The other end needs the same key; an end without it is
-    /// refused. Experimental: DTLS chunks (draft-ietf-tsvwg-sctp-dtls-chunk) with keys that no other SCTP has yet
-    #[arg(long, value_name = "FILE")]
-    key: Option<PathBuf>,
-    /// With --key: authenticate both ends and every chunk except INIT, INIT ACK and SHUTDOWN COMPLETE (RFC 4895), and encrypt nothing. The
-    /// other end needs it too
-    #[arg(long, requires = "key", hide_short_help = true)]
-    auth_only: bool,
+    #[command(flatten)]
+    pub(crate) security: SecurityOptions,
     /// Record the events of all associations to DIR/events.jsonl, in the format of `whimbrel run`: TSNs, windows, round-trip times, losses,
     /// verdicts, states. The file must not exist. `whimbrel export DIR` converts it for qvis and Perfetto
     #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub(crate) record: Option<PathBuf>,
-}
-
-/// What the key of `--key` does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum KeyUse {
-    /// There is none.
-    None,
-    /// It authenticates (RFC 4895).
-    Authenticates,
-    /// It encrypts and authenticates.
-    Encrypts,
 }
 
 /// Which end of an association this is.
@@ -87,15 +66,6 @@ impl Options {
     /// Returns the name of the scheme.
     pub(crate) fn scheme_name(&self) -> &'static str {
         self.scheme.name()
-    }
-
-    /// Returns what the key of this end does.
-    pub(crate) fn key_use(&self) -> KeyUse {
-        match (&self.key, self.auth_only) {
-            (None, _) => KeyUse::None,
-            (Some(_), true) => KeyUse::Authenticates,
-            (Some(_), false) => KeyUse::Encrypts,
-        }
     }
 
     /// Returns what carries the packets; `None`: UDP.
@@ -125,7 +95,7 @@ impl Options {
         addrs.iter().map(without_port).collect()
     }
 
-    /// Returns the configuration of the associations of one end.
+    /// Returns the configuration of the associations of one end, without keys.
     pub(crate) fn association(&self, end: End) -> Result<AssociationConfig, Failure> {
         let mut config = AssociationConfig {
             scheme: self.scheme,
@@ -143,7 +113,7 @@ impl Options {
             (config.send_buffer, config.recv_buffer) = (size, size);
             (config.send_buffer_max, config.recv_buffer_max) = (None, None);
         }
-        let mut config = whimbrel_scenario::change(&config, &self.set).map_err(|error| wrong(&error))?;
+        let config = whimbrel_scenario::change(&config, &self.set).map_err(|error| wrong(&error))?;
         for (field, size) in [("send_buffer", config.send_buffer), ("recv_buffer", config.recv_buffer)] {
             if size < MIN_BUFFER {
                 return Err(Failure::wrong_use(format!(
@@ -151,20 +121,24 @@ impl Options {
                 )));
             }
         }
-        if let Some(path) = &self.key {
-            let secret = key::read(path)?;
-            if self.auth_only {
-                config.auth = AuthConfig::shared_key(&secret);
-            } else {
-                let keys = PreSharedKey::new(&secret).map_err(|error| Failure::wrong_use(error.to_string()))?;
-                config.protection = ProtectionConfig::required(Arc::new(keys));
-            }
-        }
-        config
-            .validate()
-            .map_err(|error| Failure::wrong_use(error.to_string()))?;
-        Ok(config)
+        validated(config)
     }
+
+    /// Returns the same with the keys.
+    ///
+    /// # Errors
+    /// Returns an error if `--set` and the keys do not go together.
+    pub(crate) fn protected(&self, end: End, security: &Security) -> Result<AssociationConfig, Failure> {
+        let mut config = self.association(end)?;
+        security.apply(&mut config);
+        validated(config)
+    }
+}
+
+fn validated(config: AssociationConfig) -> Result<AssociationConfig, Failure> {
+    let valid = config.validate();
+    valid.map_err(|error| Failure::wrong_use(error.to_string()))?;
+    Ok(config)
 }
 
 /// Returns a failure with all problems in `--set`.

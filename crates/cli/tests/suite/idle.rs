@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use whimbrel::{Association, CloseReason, Message, Stack, StackConfig};
 use whimbrel_testkit::process::{InTime as _, Process};
 
+use crate::identity::encrypted;
 use crate::support::{WHIMBREL, code, in_time, stderr, stdout};
 
 /// The message that shows that a client is in use.
@@ -17,7 +18,7 @@ fn server(args: &[&str]) -> Process {
 
 async fn connect(server: &mut Process) -> (Stack, Association) {
     let addrs = server.listening();
-    let stack = Stack::toward(StackConfig::default(), &addrs).expect("a stack");
+    let stack = Stack::toward(encrypted(StackConfig::default()), &addrs).expect("a stack");
     let association = in_time(stack.connect(&addrs, 5000)).await.expect("connected");
     (stack, association)
 }
@@ -108,7 +109,7 @@ async fn peers_that_take_nothing_are_aborted() {
         let addrs = server.listening();
         let mut config = StackConfig::default();
         (config.association.recv_buffer, config.association.recv_buffer_max) = (1 << 17, None);
-        let stack = Stack::toward(config, &addrs).expect("a stack");
+        let stack = Stack::toward(encrypted(config), &addrs).expect("a stack");
         let association = in_time(stack.connect(&addrs, 5000)).await.expect("connected");
         let sending = async {
             loop {

@@ -2,6 +2,8 @@
 
 mod documented;
 mod files;
+#[path = "../common/identity.rs"]
+mod identity;
 mod idle;
 mod json;
 mod lab;

@@ -7,6 +7,7 @@ use serde_json::Value;
 use whimbrel::{Message, Stack, StackConfig};
 use whimbrel_testkit::process::{InTime as _, Lines, Process, finish, list, signal};
 
+use crate::identity::encrypted;
 use crate::support::{WHIMBREL, code, in_time, stderr, stdout};
 
 /// A server that is stopped at the end of the test.
@@ -217,7 +218,7 @@ fn ping_measures_every_path() {
 async fn echo_returns_messages_and_serves_measurements() {
     let server = Server::start(&["echo", "--listen", "127.0.0.1:0"]);
     let to = [server.addrs.parse().expect("an address")];
-    let stack = Stack::toward(StackConfig::default(), &to).expect("bound");
+    let stack = Stack::toward(encrypted(StackConfig::default()), &to).expect("bound");
     let association = in_time(stack.connect(&to, 5000)).await.expect("connected");
     for size in [1, 100_000] {
         association.send(Message::new(0, vec![7; size])).await.expect("sent");
@@ -250,7 +251,7 @@ async fn a_hostile_client_gets_an_error() {
         (0, "GET / HTTP/1.1".to_owned(), "another protocol"),
     ];
     for (ppid, content, words) in cases {
-        let stack = Stack::toward(StackConfig::default(), &to).expect("bound");
+        let stack = Stack::toward(encrypted(StackConfig::default()), &to).expect("bound");
         let association = in_time(stack.connect(&to, 5000)).await.expect("connected");
         let message = Message {
             ppid,
@@ -271,7 +272,7 @@ async fn a_hostile_client_gets_an_error() {
 async fn only_the_start_of_a_measurement_counts_for_once() {
     let mut server = Server::start(&["perf", "--server", "--once", "--listen", "127.0.0.1:0"]);
     let to = [server.addrs.parse().expect("an address")];
-    let stack = Stack::toward(StackConfig::default(), &to).expect("bound");
+    let stack = Stack::toward(encrypted(StackConfig::default()), &to).expect("bound");
     let association = in_time(stack.connect(&to, 5000)).await.expect("connected");
     let message = Message::new(0, "GET / HTTP/1.1");
     association.send(message).await.expect("sent");

@@ -10,6 +10,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::Signal;
 use whimbrel::{CloseReason, Listener, Stack, StackConfig};
 
+use super::identity::encrypted;
 use super::peer::{CANCEL, DATA, DONE, END, HAVE, Peer, TRAILER, digest, end_of, header, message, number};
 use super::{Receiver, WHIMBREL, finish, in_time, names, sender, signal, text, wait};
 
@@ -183,7 +184,7 @@ async fn second_ctrl_c_ends_a_receiver_whose_sender_does_not_answer() {
     let dir = tempfile::tempdir().unwrap();
     let into = dir.path().join("in");
     let mut receiver = Receiver::start("127.0.0.1:0", &into, &[]);
-    let stack = Stack::toward(StackConfig::default(), &receiver.addrs).unwrap();
+    let stack = Stack::toward(encrypted(StackConfig::default()), &receiver.addrs).unwrap();
     let association = in_time(stack.connect(&receiver.addrs, 5000)).await.unwrap();
     // A header, and then nothing.
     association.send(header("never", 1000, false)).await.unwrap();
@@ -221,7 +222,7 @@ async fn second_ctrl_c_ends_a_sender_whose_receiver_does_not_read() {
         port: 5000,
         ..StackConfig::local(["127.0.0.1:0".parse().unwrap()])
     };
-    let listener = Listener::bind(config).unwrap();
+    let listener = Listener::bind(encrypted(config)).unwrap();
     let to = listener.stack().local_addrs()[0].to_string();
     let mut child = sender(&to, &file).spawn().unwrap();
     let association = in_time(listener.accept()).await.unwrap();

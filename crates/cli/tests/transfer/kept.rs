@@ -326,7 +326,7 @@ async fn a_transfer_whose_sender_answers_is_not_ended_by_another_of_the_same_nam
 /// A receiver for which the file `a`, which has no permissions, is unreadable: root can read all files.
 fn receiver_of_a_user(dir: &Path, options: &[&str]) -> Result<Receiver, String> {
     if File::open(dir.join("a")).is_err() {
-        return Ok(Receiver::start("127.0.0.1:0", dir, options));
+        return Ok(Receiver::start("127.0.0.1:0", dir, &[&["--insecure"], options].concat()));
     }
     let setpriv = program("setpriv", "util-linux")?;
     // The user may not be able to read the folder of the build.
@@ -340,7 +340,8 @@ fn receiver_of_a_user(dir: &Path, options: &[&str]) -> Result<Receiver, String> 
     command
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(copy);
-    command.args(["recv", "--listen", "127.0.0.1:0"]).arg(dir).args(options);
+    // It has no identity that the sender trusts.
+    command.args(["recv", "--insecure", "--listen", "127.0.0.1:0"]).arg(dir).args(options);
     Ok(Receiver::spawn(command))
 }
 
@@ -356,13 +357,13 @@ fn an_existing_file_that_cannot_be_read_is_replaced_if_that_is_forced() {
     std::fs::write(&file, content(SIZE as usize)).unwrap();
 
     let receiver = needs!(receiver_of_a_user(&into, &[]));
-    let sent = receiver.send(&file);
+    let sent = sender(&receiver.to(), &file).arg("--insecure").output_in_time();
     assert_eq!(sent.status.code(), Some(1));
     assert!(text(&sent.stderr).contains("cannot read a: "), "{}", text(&sent.stderr));
     drop(receiver);
 
     let receiver = needs!(receiver_of_a_user(&into, &["--force"]));
-    let sent = receiver.send(&file);
+    let sent = sender(&receiver.to(), &file).arg("--insecure").output_in_time();
     assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
     assert!(std::fs::read(&there).unwrap() == content(SIZE as usize));
 }

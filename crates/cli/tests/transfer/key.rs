@@ -71,15 +71,25 @@ fn file_arrives_if_both_ends_have_the_key() {
 }
 
 #[test]
-fn with_a_key_nothing_is_readable_on_the_way() {
+fn nothing_is_readable_on_the_way_unless_that_is_asked_for() {
     const CONTENT: &str = "no host on the path may read this sentence, which is in the file";
     const NAME: &str = "a-name-that-is-not-readable";
-    for (more, is_readable) in [(&[][..], false), (&["--auth-only"], true)] {
+    let modes: [(&[&str], bool); 4] = [
+        (&["--key"], false),
+        (&["--key", "--auth-only"], true),
+        (&[], false),
+        (&["--insecure"], true),
+    ];
+    for (more, is_readable) in modes {
         let dir = tempfile::tempdir().unwrap();
         let (file, into) = (dir.path().join(NAME), dir.path().join("in"));
         std::fs::write(&file, CONTENT.repeat(1000)).unwrap();
         let path = key(dir.path(), "key", ONE);
-        let key = [&["--once", "--key", path.to_str().unwrap()], more].concat();
+        let mut key = vec!["--once"];
+        for word in more {
+            key.push(word);
+            key.extend((*word == "--key").then(|| path.to_str().unwrap()));
+        }
         let receiver = Receiver::start("127.0.0.1:0", &into, &key);
         let (addr, seen) = relay(&receiver.to());
         let sent = sender(&addr, &file).args(&key[1..]).output_in_time();
@@ -120,7 +130,7 @@ fn is_refused_and_explained(cases: &[Case<'_>], dir: &Path) {
         std::thread::sleep(Duration::from_millis(500));
         receiver.signal(Signal::SIGINT);
         let (_, _, err) = receiver.end();
-        let reported = err.contains("of a sender that has another key, or none");
+        let reported = err.contains("warning: refused");
         assert_eq!(reported, is_reported, "{words}: {err}");
         assert!(
             !printed.contains(OTHER.trim()) && !err.contains(ONE.trim()),
@@ -145,20 +155,22 @@ fn other_key_or_none_is_refused_and_explained_at_both_ends() {
     let other = ["--key", other.to_str().unwrap()];
     let other_once = [other, ONE_MORE].concat();
     let auth_only = [&one[..], &["--auth-only"]].concat();
-    let cases: [Case<'_>; 5] = [
+    let none = ["--insecure"];
+    let cases: [Case<'_>; 11] = [
         (&one, &other_once, SILENT[0], false),
+        (&one, &none, "the other end encrypts: remove --insecure here", true),
         (
-            &one,
-            &[],
-            "the other end requires encryption: add --key FILE here (",
-            true,
-        ),
-        (
-            &[],
+            &none,
             &other,
             "the other end does not encrypt: add --key FILE there",
             false,
         ),
+        (&one, &[], "one end has --key FILE and the other has an identity", true),
+        (&[], &one, "one end has --key FILE and the other has an identity", true),
+        (&[], &none, "the other end encrypts: remove --insecure here", true),
+        (&none, &[], "the other end does not encrypt: remove --insecure there", false),
+        (&[], &auth_only, "the other end encrypts: remove --auth-only here", true),
+        (&auth_only, &[], "the other end requires authentication: add --key FILE", true),
         (
             &one,
             &auth_only,
@@ -182,19 +194,19 @@ fn other_key_or_none_is_refused_without_encryption_too() {
         // The sender ends after the INIT ACK. Without dynamic addresses, its INIT is refused.
         (
             &one,
-            &[],
+            &["--insecure"],
             "the other end requires authentication: add --key FILE --auth-only here",
             false,
         ),
         (
             &one,
-            &["--set", "dynamic_addresses=false"],
+            &["--insecure", "--set", "dynamic_addresses=false"],
             "the other end requires authentication: add --key FILE --auth-only here",
             true,
         ),
-        (&[], &other_once, SILENT[1], false),
+        (&["--insecure"], &other_once, SILENT[1], false),
         (
-            &["--set", "dynamic_addresses=false"],
+            &["--insecure", "--set", "dynamic_addresses=false"],
             &other,
             "the other end uses no key",
             false,
@@ -204,7 +216,7 @@ fn other_key_or_none_is_refused_without_encryption_too() {
 }
 
 #[test]
-fn ping_and_perf_say_that_the_other_end_needs_a_key() {
+fn ping_and_perf_say_that_the_other_end_has_a_key() {
     let dir = tempfile::tempdir().unwrap();
     let one = key(dir.path(), "one", ONE);
     let receiver = Receiver::start("127.0.0.1:0", &dir.path().join("in"), &["--key", one.to_str().unwrap()]);
@@ -214,7 +226,7 @@ fn ping_and_perf_say_that_the_other_end_needs_a_key() {
             .output_in_time();
         let printed = text(&output.stderr);
         assert!(
-            printed.contains("the other end requires encryption: add --key FILE here"),
+            printed.contains("one end has --key FILE and the other has an identity"),
             "{command}: {printed}"
         );
     }
@@ -287,29 +299,6 @@ fn an_unsuitable_key_file_is_reported_without_its_content() {
         assert!(
             printed.contains(words) && !printed.contains("secret") && !printed.contains("xxx"),
             "{printed}"
-        );
-    }
-}
-
-#[test]
-fn receiver_without_a_key_warns_on_addresses_that_others_can_reach() {
-    let dir = tempfile::tempdir().unwrap();
-    for (more, listen, warns) in [
-        (false, "0.0.0.0:0", true),
-        (true, "0.0.0.0:0", false),
-        (false, "127.0.0.1:0", false),
-    ] {
-        let path = key(dir.path(), "key", ONE);
-        let key = ["--key", path.to_str().unwrap()];
-        let receiver = Receiver::start(listen, &dir.path().join("in"), if more { &key } else { &[] });
-        let reachable = receiver.addrs.iter().any(|addr| !addr.ip().is_loopback());
-        std::thread::sleep(Duration::from_millis(200));
-        receiver.signal(Signal::SIGINT);
-        let (_, _, err) = receiver.end();
-        assert_eq!(
-            err.contains("warning: anyone who can reach"),
-            warns && reachable,
-            "{err}"
         );
     }
 }

@@ -5,6 +5,8 @@
 mod faults;
 mod folders;
 mod hostile;
+#[path = "../common/identity.rs"]
+mod identity;
 mod idle;
 mod interrupts;
 mod kept;
@@ -19,6 +21,7 @@ mod recording;
 mod relay;
 mod restarts;
 mod shutdown;
+mod trust;
 
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
@@ -29,6 +32,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use whimbrel::{Message, Stack, StackConfig};
+use identity::encrypted;
 use whimbrel_testkit::process::{InTime, LINE_LIMIT, Lines, Process, finish, list, wait};
 
 const WHIMBREL: &str = env!("CARGO_BIN_EXE_whimbrel");
@@ -386,7 +390,7 @@ fn a_full_disk_is_reported_at_both_ends() {
 
 /// Returns the receiver's answer to these messages.
 async fn answer_to(to: &[SocketAddr], messages: Vec<Message>) -> String {
-    let stack = Stack::toward(StackConfig::default(), to).unwrap();
+    let stack = Stack::toward(encrypted(StackConfig::default()), to).unwrap();
     let association = in_time(stack.connect(to, 5000)).await.unwrap();
     for message in messages {
         in_time(association.send(message)).await.unwrap();
@@ -403,11 +407,11 @@ async fn only_a_valid_header_counts_for_once() {
     std::fs::write(&file, content(100_000)).unwrap();
     let receiver = Receiver::start("127.0.0.1:0", &into, &["--once"]);
     // A peer that only completes the handshake, a peer that sends an invalid message, and a peer that disconnects.
-    let stack = Stack::bind(StackConfig::local(["127.0.0.1:0".parse().unwrap()])).unwrap();
+    let stack = Stack::bind(encrypted(StackConfig::local(["127.0.0.1:0".parse().unwrap()]))).unwrap();
     let silent = in_time(stack.connect(&receiver.addrs, 5000)).await.unwrap();
     let answer = answer_to(&receiver.addrs, vec![Message::new(0, "GET / HTTP/1.1")]).await;
     assert!(answer.contains("a message of another protocol"), "{answer}");
-    let other = Stack::toward(StackConfig::default(), &receiver.addrs).unwrap();
+    let other = Stack::toward(encrypted(StackConfig::default()), &receiver.addrs).unwrap();
     drop(in_time(other.connect(&receiver.addrs, 5000)).await.unwrap());
     let sent = receiver.send(&file);
     assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use sha2::{Digest, Sha256};
 use whimbrel::{Association, Listener, Message, Stack, StackConfig};
 
+use super::identity::encrypted;
 use super::{LINE_LIMIT, Receiver, in_time, sender, text, wait};
 
 /// Kinds of messages, by their payload protocol identifiers.
@@ -76,7 +77,7 @@ pub(crate) async fn end_of(mut child: Child) -> (Option<i32>, String) {
 impl Peer {
     /// An association with a receiver.
     pub(crate) async fn connect(receiver: &Receiver) -> Self {
-        let stack = Stack::toward(StackConfig::default(), &receiver.addrs).unwrap();
+        let stack = Stack::toward(encrypted(StackConfig::default()), &receiver.addrs).unwrap();
         Peer {
             association: in_time(stack.connect(&receiver.addrs, 5000)).await.unwrap(),
             _stack: stack,
@@ -90,7 +91,7 @@ impl Peer {
             port: 5000,
             ..StackConfig::local(["127.0.0.1:0".parse().unwrap()])
         };
-        let listener = Listener::bind(config).unwrap();
+        let listener = Listener::bind(encrypted(config)).unwrap();
         let child = sender(&listener.stack().local_addrs()[0].to_string(), file)
             .spawn()
             .unwrap();

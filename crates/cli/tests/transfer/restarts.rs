@@ -1,4 +1,5 @@
-//! A peer that dies without a word and comes back from the same addresses and ports (RFC 9260 §5.2.4 A) is a new peer.
+//! A peer that dies without a word and comes back from the same addresses and ports (RFC 9260 §5.2.4 A) is a new peer. Without encryption: an
+//! encrypted association is not restarted, as anyone could do that.
 
 use std::net::SocketAddr;
 
@@ -70,7 +71,7 @@ impl Life {
 fn a_sender_that_restarts_ends_its_transfer_and_continues_in_a_new_one() {
     let dir = tempfile::tempdir().unwrap();
     let into = dir.path().join("in");
-    let mut receiver = Receiver::start("127.0.0.1:0", &into, &[]);
+    let mut receiver = Receiver::start("127.0.0.1:0", &into, &["--insecure"]);
     let file = content(SIZE as usize);
     let first = Life::begin(&receiver.addrs, 0);
     first.say(header("a", SIZE, true));
@@ -101,7 +102,7 @@ fn a_sender_that_restarts_ends_its_transfer_and_continues_in_a_new_one() {
 #[test]
 fn a_client_of_echo_that_restarts_is_another_client() {
     let mut command = std::process::Command::new(super::WHIMBREL);
-    command.args(["echo", "--listen", "127.0.0.1:0", "--json"]);
+    command.args(["echo", "--listen", "127.0.0.1:0", "--json", "--insecure"]);
     let mut server = Receiver::spawn(command);
     let mut lines = super::Lines::of(server.child.stdout.take().unwrap());
     let mut udp = 0;

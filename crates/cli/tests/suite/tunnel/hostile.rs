@@ -9,6 +9,7 @@ use whimbrel::{Association, AssociationConfig, AssociationError, CloseReason, Me
 use whimbrel_testkit::process::Process;
 
 use super::server;
+use crate::identity::encrypted;
 use crate::support::in_time;
 
 /// The message types of the protocol, which are the last byte of the payload protocol identifier.
@@ -63,7 +64,7 @@ impl Peer {
             },
             ..StackConfig::default()
         };
-        let stack = Stack::toward(config, &to).expect("bound");
+        let stack = Stack::toward(encrypted(config), &to).expect("bound");
         let association = in_time(stack.connect(&to, 5000)).await.expect("connected");
         Peer {
             association,

@@ -7,6 +7,7 @@ use whimbrel::{Listener, Message, StackConfig};
 use whimbrel_testkit::process::{Process, list};
 
 use super::{local_port, start};
+use crate::identity::encrypted;
 use crate::support::{WHIMBREL, in_time};
 
 /// Message types of the protocol.
@@ -55,7 +56,7 @@ async fn client() -> (Process, Listener, whimbrel::Association) {
         port: 5000,
         ..StackConfig::local(["127.0.0.1:0".parse().expect("an address")])
     };
-    let listener = Listener::bind(config).expect("bound");
+    let listener = Listener::bind(encrypted(config)).expect("bound");
     let client = start(&[&list(listener.stack().local_addrs()), "--forward", "0:localhost:9"]);
     let association = in_time(listener.accept()).await.expect("an association");
     in_time(association.recv()).await.expect("open").expect("a greeting");

@@ -1,0 +1,374 @@
+//! Which other ends are trusted, by the fingerprints of their keys.
+//!
+//! Two files of the user remember them, with one end in each line; `#` begins a comment:
+//!
+//! ```text
+//! known-servers     FINGERPRINT ADDRESS[,ADDRESS...]
+//! trusted-clients   FINGERPRINT [anything]
+//! ```
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use whimbrel::PeerIdentity;
+use whimbrel_secure::{Fingerprint, ShortFingerprint};
+
+use super::files::{self, shown};
+use crate::transfer::address;
+use crate::transfer::failure::Failure;
+
+/// The longest list in bytes.
+const LONGEST: u64 = 4 << 20;
+
+/// A fingerprint as it is written: in full or in short.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Written {
+    Full(Fingerprint),
+    Short(ShortFingerprint),
+}
+
+impl Written {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let full = text.parse().map(Written::Full);
+        let either = full.or_else(|_| text.parse().map(Written::Short));
+        either.map_err(|error| error.to_string())
+    }
+
+    fn is_of(self, fingerprint: &Fingerprint) -> bool {
+        match self {
+            Written::Full(full) => full == *fingerprint,
+            Written::Short(short) => short == fingerprint.short(),
+        }
+    }
+
+    fn short(self) -> ShortFingerprint {
+        match self {
+            Written::Full(full) => full.short(),
+            Written::Short(short) => short,
+        }
+    }
+}
+
+/// Whom this end trusts.
+#[derive(Debug)]
+enum Trusted {
+    /// Those of `--peer`.
+    Named(Vec<Written>),
+    /// The server that is known under one of these addresses, and this end's own identity.
+    Server { list: PathBuf, addrs: Vec<String> },
+    /// The clients in a list, and this end's own identity.
+    Clients { list: PathBuf },
+}
+
+/// An end that has been refused.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Stranger {
+    pub(crate) fingerprint: Fingerprint,
+    /// Why it was refused.
+    pub(crate) why: String,
+    /// It is the first contact with this server.
+    pub(crate) is_new: bool,
+}
+
+/// Decides on other ends, and remembers the last one that was refused.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    own: Fingerprint,
+    trusted: Trusted,
+    refused: Mutex<Option<Stranger>>,
+}
+
+/// Why an end is refused.
+struct Refusal {
+    why: String,
+    is_new: bool,
+}
+
+impl From<String> for Refusal {
+    fn from(why: String) -> Self {
+        Refusal { why, is_new: false }
+    }
+}
+
+impl Peers {
+    fn new(own: Fingerprint, trusted: Trusted) -> Self {
+        Peers {
+            own,
+            trusted,
+            refused: Mutex::default(),
+        }
+    }
+
+    /// Trusts those of `--peer` only.
+    pub(super) fn named(own: Fingerprint, named: &[Written]) -> Self {
+        Self::new(own, Trusted::Named(named.to_vec()))
+    }
+
+    /// Trusts the server that is known under one of these addresses.
+    ///
+    /// # Errors
+    /// Returns an error if the list cannot be read.
+    pub(super) fn server(own: Fingerprint, addrs: &[SocketAddr]) -> Result<Self, Failure> {
+        let list = files::home()?.join("known-servers");
+        entries(&list).map_err(Failure::wrong_use)?;
+        let addrs = addrs.iter().map(address::text).collect();
+        Ok(Self::new(own, Trusted::Server { list, addrs }))
+    }
+
+    /// Trusts the clients in the list of this user.
+    ///
+    /// # Errors
+    /// Returns an error if the list cannot be read.
+    pub(super) fn clients(own: Fingerprint) -> Result<Self, Failure> {
+        let list = files::home()?.join("trusted-clients");
+        entries(&list).map_err(Failure::wrong_use)?;
+        Ok(Self::new(own, Trusted::Clients { list }))
+    }
+
+    /// Decides on an end that has shown its private key.
+    ///
+    /// # Errors
+    /// Returns the reason why it is not trusted.
+    pub(super) fn judge(&self, peer: &PeerIdentity) -> Result<(), String> {
+        let fingerprint = Fingerprint::from(*peer.fingerprint());
+        self.decide(&fingerprint).map_err(|refusal| {
+            let Refusal { why, is_new } = refusal;
+            *self.lock() = Some(Stranger {
+                fingerprint,
+                why: why.clone(),
+                is_new,
+            });
+            why
+        })
+    }
+
+    fn decide(&self, peer: &Fingerprint) -> Result<(), Refusal> {
+        let short = peer.short();
+        match &self.trusted {
+            Trusted::Named(named) if named.iter().any(|named| named.is_of(peer)) => Ok(()),
+            Trusted::Named(_) => Err(format!("its fingerprint is {short}, which --peer does not name").into()),
+            Trusted::Server { list, addrs } => self.decide_on_server(peer, list, addrs),
+            Trusted::Clients { .. } if *peer == self.own => Ok(()),
+            Trusted::Clients { list } => {
+                let is_listed = entries(list)?.iter().any(|entry| entry.end.is_of(peer));
+                let refusal = || format!("its fingerprint {short} is not in {}", shown(list)).into();
+                is_listed.then_some(()).ok_or_else(refusal)
+            }
+        }
+    }
+
+    fn decide_on_server(&self, peer: &Fingerprint, list: &Path, addrs: &[String]) -> Result<(), Refusal> {
+        let entries = entries(list)?;
+        let is_there = |entry: &&Entry| entry.rest.split(',').any(|known| addrs.iter().any(|addr| addr == known));
+        let mut known = entries.iter().filter(is_there).peekable();
+        let Some(first) = known.peek().copied() else {
+            return match *peer == self.own {
+                true => Ok(()),
+                false => Err(Refusal {
+                    why: format!("its fingerprint {} is not known", peer.short()),
+                    is_new: true,
+                }),
+            };
+        };
+        if known.any(|entry| entry.end.is_of(peer)) {
+            return Ok(());
+        }
+        Err(format!(
+            "its fingerprint is {}, but {} was at this address before ({}, line {}): another host may be in between. If the other end has a \
+             new identity, compare it with what the other end prints, and remove the line",
+            peer.short(),
+            first.end.short(),
+            shown(list),
+            first.line
+        )
+        .into())
+    }
+
+    /// Returns the end that was refused since the last call.
+    pub(crate) fn take_refused(&self) -> Option<Stranger> {
+        self.lock().take()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Stranger>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns this end's fingerprint.
+    pub(crate) fn own(&self) -> ShortFingerprint {
+        self.own.short()
+    }
+
+    /// Returns where a client is to be listed for this end to let it in.
+    pub(crate) fn list_of_clients(&self) -> Option<String> {
+        match &self.trusted {
+            Trusted::Clients { list } => Some(shown(list)),
+            _ => None,
+        }
+    }
+
+    /// Remembers the server, and returns where.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot be written.
+    pub(crate) fn remember(&self, server: &Fingerprint) -> Result<String, Failure> {
+        let Trusted::Server { list, addrs } = &self.trusted else {
+            return Err(Failure::wrong_use("only servers are remembered"));
+        };
+        let line = format!("{server} {}\n", addrs.join(","));
+        append(list, &line).map_err(|error| {
+            Failure::file(format!(
+                "cannot write {}: {error}; use --peer {}",
+                shown(list),
+                server.short()
+            ))
+        })?;
+        Ok(shown(list))
+    }
+}
+
+/// Appends a line in one piece, so that lines of several processes are not mixed.
+fn append(list: &Path, line: &str) -> io::Result<()> {
+    files::make_folder(list)?;
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(list)?;
+    let mut last = [b'\n'];
+    if file.seek(SeekFrom::End(-1)).is_ok() {
+        file.read_exact(&mut last)?;
+    }
+    // An editor may have left the last line without its end.
+    let end = if last == *b"\n" { "" } else { "\n" };
+    file.write_all(format!("{end}{line}").as_bytes())
+}
+
+/// A line of a list.
+struct Entry {
+    line: usize,
+    end: Written,
+    /// What follows the fingerprint.
+    rest: String,
+}
+
+/// Reads a list; none is an empty one. A line that cannot be read is an error: what it says might matter.
+fn entries(list: &Path) -> Result<Vec<Entry>, String> {
+    let cannot = |error: io::Error| format!("{} cannot be read: {error}", shown(list));
+    let file = match File::open(list) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(cannot(error)),
+    };
+    let mut text = String::new();
+    file.take(LONGEST + 1).read_to_string(&mut text).map_err(cannot)?;
+    if text.len() as u64 > LONGEST {
+        return Err(format!("{} is longer than 4 MiB", shown(list)));
+    }
+    let mut entries = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let line_number = number + 1;
+        let content = line.split('#').next().unwrap_or_default().trim();
+        let (end, rest) = content.split_once(char::is_whitespace).unwrap_or((content, ""));
+        if end.is_empty() {
+            continue;
+        }
+        let end = Written::parse(end).map_err(|error| format!("{}, line {line_number}: {error}", shown(list)))?;
+        entries.push(Entry {
+            line: line_number,
+            end,
+            rest: rest.trim().to_owned(),
+        });
+    }
+    Ok(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fingerprint(byte: u8) -> Fingerprint {
+        Fingerprint::from([byte; 32])
+    }
+
+    fn identity(byte: u8) -> PeerIdentity {
+        PeerIdentity::new([byte; 32], &b""[..])
+    }
+
+    fn in_list(list: &Path, trusted: impl FnOnce(PathBuf) -> Trusted) -> Peers {
+        Peers::new(fingerprint(1), trusted(list.to_owned()))
+    }
+
+    fn server(list: PathBuf) -> Trusted {
+        let addrs = vec!["192.0.2.1:9899".to_owned(), "198.51.100.1:9899".to_owned()];
+        Trusted::Server { list, addrs }
+    }
+
+    #[test]
+    fn only_those_of_peer_are_trusted_if_there_are_some() {
+        let short = Written::Short(fingerprint(2).short());
+        let peers = Peers::named(fingerprint(1), &[short, Written::Full(fingerprint(3))]);
+        for (byte, is_trusted) in [(1, false), (2, true), (3, true), (4, false)] {
+            assert_eq!(peers.judge(&identity(byte)).is_ok(), is_trusted, "{byte}");
+        }
+        let refused = peers.take_refused().expect("the last one");
+        assert_eq!((refused.fingerprint, refused.is_new), (fingerprint(4), false));
+        assert_eq!(peers.take_refused(), None);
+    }
+
+    #[test]
+    fn a_server_is_remembered_under_all_of_its_addresses() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let list = folder.path().join("made/known-servers");
+        let peers = in_list(&list, server);
+        peers.judge(&identity(1)).expect("this end's own identity");
+        peers.judge(&identity(2)).expect_err("it is not known");
+        assert!(peers.take_refused().is_some_and(|refused| refused.is_new));
+        std::fs::create_dir(list.parent().expect("a folder")).expect("made");
+        std::fs::write(&list, "# a comment without a line end").expect("written");
+        peers.remember(&fingerprint(2)).expect("written");
+        peers.judge(&identity(2)).expect("it is known");
+        let by_one = |list| Trusted::Server {
+            list,
+            addrs: vec!["198.51.100.1:9899".to_owned()],
+        };
+        in_list(&list, by_one).judge(&identity(2)).expect("it is known");
+        // Another one under the same address, this end's own included, is no first contact.
+        for byte in [1, 3] {
+            let why = peers.judge(&identity(byte)).expect_err("it has changed");
+            assert!(why.contains("was at this address before") && why.contains("line 2"), "{why}");
+            assert!(peers.take_refused().is_some_and(|refused| !refused.is_new));
+        }
+        let elsewhere = |list| Trusted::Server {
+            list,
+            addrs: vec!["198.51.100.1:989".to_owned()],
+        };
+        in_list(&list, elsewhere).judge(&identity(2)).expect_err("at another port");
+    }
+
+    #[test]
+    fn clients_are_let_in_by_a_list_that_may_change() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let list = folder.path().join("trusted-clients");
+        let peers = in_list(&list, |list| Trusted::Clients { list });
+        peers.judge(&identity(1)).expect("this end's own identity");
+        peers.judge(&identity(2)).expect_err("there is no list");
+        let text = format!(
+            "# robots\n\n{} the first\n  {}# the second\n",
+            fingerprint(2).short(),
+            fingerprint(3)
+        );
+        std::fs::write(&list, text).expect("written");
+        for (byte, is_trusted) in [(2, true), (3, true), (4, false)] {
+            assert_eq!(peers.judge(&identity(byte)).is_ok(), is_trusted, "{byte}");
+        }
+        // What cannot be read lets nobody in.
+        for wrong in [&b"abc\n"[..], &[0xff, 0xfe], &[b' '; LONGEST as usize + 1]] {
+            std::fs::write(&list, wrong).expect("written");
+            let why = peers.judge(&identity(2)).expect_err("the list is wrong");
+            assert!(why.contains("trusted-clients"), "{why}");
+        }
+    }
+}
