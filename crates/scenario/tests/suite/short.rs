@@ -188,80 +188,83 @@ fn a_list_of_rates_causes_a_warning() {
     );
 }
 
+/// Wrong fields, the place and field of the error, and what it says.
+const WRONG: &[(&str, &str, &str)] = &[
+    (
+        "loss = -0.1",
+        "14:8: link.x.loss",
+        "-0.1 given, allowed is a probability from 0 to 1",
+    ),
+    (
+        "loss = 2",
+        "14:8: link.x.loss",
+        "2 given, allowed is a probability from 0 to 1\n  hint: 2 % is written 0.02",
+    ),
+    (
+        "loss = nan",
+        "14:8: link.x.loss",
+        "NaN given, allowed is a probability from 0 to 1",
+    ),
+    (
+        "loss = [0.01, 3]",
+        "14:15: link.x.loss[1]",
+        "3 given, allowed is a probability from 0 to 1\n  hint: 3 % is written 0.03",
+    ),
+    (
+        "forward = { loss = 3 }",
+        "14:20: link.x.forward.loss",
+        "3 given, allowed is a probability from 0 to 1\n  hint: 3 % is written 0.03",
+    ),
+    (
+        "duplicate = \"7%\"",
+        "14:13: link.x.duplicate",
+        "text \"7%\" given, a number expected\n  hint: 7 % is written 0.07",
+    ),
+    (
+        "jitter = 2",
+        "14:10: link.x.jitter",
+        "2 lacks its unit: write a time span as a string with ns, us, ms, s, min, h, d, as in \"10 ms\"",
+    ),
+    (
+        "jitter = \"2 h\"",
+        "14:10: link.x.jitter",
+        "\"2 h\" given, allowed is 0 s to 1 h",
+    ),
+    (
+        "jitter = \"exponental\"",
+        "14:10: link.x.jitter",
+        "text \"exponental\" given, a time or a table expected\n  hint: such as { kind = \"exponential\", mean = \"2 ms\" }",
+    ),
+    (
+        "queue = \"coddel\"",
+        "14:9: link.x.queue",
+        "unknown word `coddel`\n  hint: did you mean `codel`?",
+    ),
+    (
+        "queue = \"fifo\"",
+        "14:9: link.x.queue",
+        "unknown word `fifo`\n  hint: did you mean `drop-tail`?",
+    ),
+    (
+        "queue = \"red\"",
+        "14:9: link.x.queue",
+        "text \"red\" given, a table with its thresholds expected\n  hint: such as { kind = \"red\", packets = 100, min = 5, max = 15 }",
+    ),
+    (
+        "queue = 50",
+        "14:9: link.x.queue",
+        "number 50 given, a name or a table expected\n  hint: such as { kind = \"drop-tail\", packets = 50 }",
+    ),
+    (
+        "queue = [\"codel\"]",
+        "14:9: link.x.queue",
+        "an array given, a name or a table expected\n  hint: such as \"codel\"",
+    ),
+];
+
 #[test]
 fn a_wrong_short_form_has_one_error_with_its_remedy() {
-    for (fields, place, said) in [
-        (
-            "loss = -0.1",
-            "14:8: link.x.loss",
-            "-0.1 given, allowed is a probability from 0 to 1",
-        ),
-        (
-            "loss = 2",
-            "14:8: link.x.loss",
-            "2 given, allowed is a probability from 0 to 1\n  hint: 2 % is written 0.02",
-        ),
-        (
-            "loss = nan",
-            "14:8: link.x.loss",
-            "NaN given, allowed is a probability from 0 to 1",
-        ),
-        (
-            "loss = [0.01, 3]",
-            "14:15: link.x.loss[1]",
-            "3 given, allowed is a probability from 0 to 1\n  hint: 3 % is written 0.03",
-        ),
-        (
-            "forward = { loss = 3 }",
-            "14:20: link.x.forward.loss",
-            "3 given, allowed is a probability from 0 to 1\n  hint: 3 % is written 0.03",
-        ),
-        (
-            "duplicate = \"7%\"",
-            "14:13: link.x.duplicate",
-            "text \"7%\" given, a number expected\n  hint: 7 % is written 0.07",
-        ),
-        (
-            "jitter = 2",
-            "14:10: link.x.jitter",
-            "2 lacks its unit: write a time span as a string with ns, us, ms, s, min, h, d, as in \"10 ms\"",
-        ),
-        (
-            "jitter = \"2 h\"",
-            "14:10: link.x.jitter",
-            "\"2 h\" given, allowed is 0 s to 1 h",
-        ),
-        (
-            "jitter = \"exponental\"",
-            "14:10: link.x.jitter",
-            "text \"exponental\" given, a time or a table expected\n  hint: such as { kind = \"exponential\", mean = \"2 ms\" }",
-        ),
-        (
-            "queue = \"coddel\"",
-            "14:9: link.x.queue",
-            "unknown word `coddel`\n  hint: did you mean `codel`?",
-        ),
-        (
-            "queue = \"fifo\"",
-            "14:9: link.x.queue",
-            "unknown word `fifo`\n  hint: did you mean `drop-tail`?",
-        ),
-        (
-            "queue = \"red\"",
-            "14:9: link.x.queue",
-            "text \"red\" given, a table with its thresholds expected\n  hint: such as { kind = \"red\", packets = 100, min = 5, max = 15 }",
-        ),
-        (
-            "queue = 50",
-            "14:9: link.x.queue",
-            "number 50 given, a name or a table expected\n  hint: such as { kind = \"drop-tail\", packets = 50 }",
-        ),
-        (
-            "queue = [\"codel\"]",
-            "14:9: link.x.queue",
-            "an array given, a name or a table expected\n  hint: such as \"codel\"",
-        ),
-    ] {
+    for (fields, place, said) in WRONG {
         assert_eq!(error(fields), format!("s.toml:{place}: {said}"));
     }
     // Texts and switches in place of a rate.

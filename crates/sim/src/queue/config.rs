@@ -488,7 +488,7 @@ impl ShortForm for QueueConfig {
     const EXPECTED: &'static str = "a name or a table; such as \"codel\"";
 
     fn from_number<E: de::Error>(number: f64, given: Unexpected<'_>) -> Result<Self, E> {
-        let packets = if number >= 1.0 && number <= 1e7 {
+        let packets = if (1.0..=1e7).contains(&number) {
             number.trunc()
         } else {
             100.0
