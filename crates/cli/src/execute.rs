@@ -20,7 +20,7 @@ pub(crate) struct Common {
     /// "n"}}, "flows": {NAME: {as "metrics"}}}], "runs": [{"seed", "params", "wall_s", "packet_hops", "events"}]}
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print only errors to standard error
+    /// Print only errors to standard error, and how much is recorded if that may be more than 1 GB
     #[arg(long, short)]
     pub(crate) quiet: bool,
     #[command(flatten)]
@@ -121,8 +121,11 @@ pub(crate) fn execute_and(
         }
         None => None,
     };
-    if !common.quiet {
-        announce(scenario, destination, part, &earlier);
+    let estimate = Estimate::of(scenario, part, destination.is_some());
+    if common.quiet {
+        announce_records(&estimate, VERY_MUCH);
+    } else {
+        announce(scenario, &estimate, &earlier);
     }
     let folder = destination.map(|destination| destination.folder.as_path());
     let options = Options {
@@ -167,8 +170,7 @@ fn prepare(scenario: &Scenario, destination: &Destination, part: Part) -> Outcom
 }
 
 /// Announces the runs, if there are many.
-fn announce(scenario: &Scenario, destination: Option<&Destination>, part: Part, earlier: &[Run]) {
-    let estimate = Estimate::of(scenario, part, destination.is_some());
+fn announce(scenario: &Scenario, estimate: &Estimate, earlier: &[Run]) {
     if !earlier.is_empty() {
         note(format_args!(
             "{} of {} runs are complete already",
@@ -176,6 +178,11 @@ fn announce(scenario: &Scenario, destination: Option<&Destination>, part: Part, 
             estimate.runs
         ));
     }
+    announce_size(scenario, estimate, MUCH);
+}
+
+/// Announces the simulated time, if it is long, and the recorded bytes, if there are at least `least`.
+pub(crate) fn announce_size(scenario: &Scenario, estimate: &Estimate, least: u64) {
     if estimate.is_long() {
         note(format_args!(
             "warning: {} of {} are {:.1e} simulated seconds\n  hint: Ctrl-C ends them; duration and seeds make them fewer",
@@ -184,8 +191,13 @@ fn announce(scenario: &Scenario, destination: Option<&Destination>, part: Part, 
             estimate.simulated_s
         ));
     }
+    announce_records(estimate, least);
+}
+
+/// Announces the recorded bytes, if there are at least `least`.
+fn announce_records(estimate: &Estimate, least: u64) {
     let recorded = estimate.recorded();
-    if recorded >= MUCH {
+    if recorded >= least {
         note(format_args!(
             "records up to {} of {} (packets {}, events {}, series {}); to record less, change the table `record` of the scenario",
             bytes(recorded),
@@ -199,6 +211,9 @@ fn announce(scenario: &Scenario, destination: Option<&Destination>, part: Part, 
 
 /// Maximum number of recorded bytes without an announcement.
 const MUCH: u64 = 100_000_000;
+
+/// Number of recorded bytes that a quiet run and a check announce.
+pub(crate) const VERY_MUCH: u64 = 1_000_000_000;
 
 /// Returns a rounded number of bytes with its unit.
 fn bytes(n: u64) -> String {

@@ -42,7 +42,7 @@ enum Command {
     Rerun(commands::rerun::Args),
     /// Run studies that check published claims
     Study(commands::study::Args),
-    /// Check a scenario without running it
+    /// Check a scenario without running it, and estimate large runs
     Check(commands::check::Args),
     /// List the schemes, show the parts of a scheme, or list all parts
     Schemes(commands::schemes::Args),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::problem::{LineIndex, Problem, word_hint};
 use crate::scheme::SLOTS;
+use crate::short::{write_out, written_out};
 use crate::tree::{Entry, Node, Place, Value, parse_argument};
 
 /// A field and its new value.
@@ -68,6 +69,7 @@ impl Change {
                     ));
                 }
             };
+            write_out(field(&segments[..=depth]), node);
         }
         match &mut node.value {
             Value::Table(entries) => match entries.iter_mut().find(|entry| entry.key == *last) {
@@ -116,6 +118,16 @@ fn split(path: &str) -> Vec<String> {
         }
     }
     segments
+}
+
+/// Returns the field that a path leads to: its last step that is not the number of a member of a list.
+fn field(steps: &[String]) -> &str {
+    let is_number = |step: &&String| step.bytes().all(|byte| byte.is_ascii_digit());
+    steps
+        .iter()
+        .rev()
+        .find(|step| !is_number(step))
+        .map_or("", String::as_str)
 }
 
 /// Returns the member for one step; otherwise the names that exist.
@@ -169,8 +181,10 @@ impl Axis {
 
     /// Returns the fields that are set at this place, and that a value of the axis lacks: a value replaces the whole table.
     pub(crate) fn replaced(&self, root: &Node) -> Vec<String> {
-        let is_lost = |key: &String| *key != "kind" && self.values.iter().any(|value| value.get(key).is_none());
-        fields_at(root, &self.steps()).into_iter().filter(is_lost).collect()
+        let steps = self.steps();
+        let lacks = |value: &Node, key: &str| written_out(field(&steps), value).get(key).is_none();
+        let is_lost = |key: &String| *key != "kind" && self.values.iter().any(|value| lacks(value, key));
+        fields_at(root, &steps).into_iter().filter(is_lost).collect()
     }
 
     /// Returns the parts of schemes that are set beside this field, if it is `scheme`: a part that is set replaces that of every scheme.
@@ -243,7 +257,7 @@ fn collect(node: &Node, path: String, lines: &LineIndex, axes: &mut Vec<(usize, 
                 "\"link.wifi.loss.rate\" = [0, 0.01]",
             );
         }
-        Value::Array(values) => match repeated(values) {
+        Value::Array(values) => match repeated(values, field(&split(&path))) {
             Some(value) => wrong(
                 &format!("the value {value} is listed more than once"),
                 "`seeds` repeats a point with other random numbers",
@@ -260,11 +274,17 @@ fn collect(node: &Node, path: String, lines: &LineIndex, axes: &mut Vec<(usize, 
     }
 }
 
-/// Returns a value that equals an earlier one; 1 and 1.0 are equal.
-fn repeated(values: &[Node]) -> Option<&Node> {
+/// Returns a value that equals an earlier one; 1 and 1.0 are equal, and so are a table of `field` and its short form.
+fn repeated<'v>(values: &'v [Node], field: &str) -> Option<&'v Node> {
     let text = |node: &Node| match node.value {
-        Value::Integer(whole) if (whole as f64) as i64 == whole => format!("{:?}", whole as f64),
-        _ => node.to_string(),
+        Value::Integer(whole) if (whole as f64) as i64 == whole => {
+            let whole = Node {
+                value: Value::Float(whole as f64),
+                place: node.place.clone(),
+            };
+            written_out(field, &whole).to_string()
+        }
+        _ => written_out(field, node).to_string(),
     };
     let mut earlier = BTreeSet::new();
     values.iter().find(|value| !earlier.insert(text(value)))

@@ -174,14 +174,13 @@ fn push(found: &mut Found, (offset, problem): (usize, Problem)) {
 
 /// Returns the simulator's error as a problem with its place in the file.
 pub(crate) fn located(error: ConfigError, tree: &Node, lines: &LineIndex) -> (usize, Problem) {
-    let trail = steps(&error.path);
+    let mut trail = steps(&error.path);
+    // A field of a table in its short form has the place of the short form.
+    let written = (0..trail.len()).find(|&depth| tree.at(&trail[..depth]).is_some_and(Node::is_plain));
+    trail.truncate(written.unwrap_or(trail.len()));
     let place = tree.nearest_place(&trail);
     let value = match tree.at(&trail) {
-        Some(
-            node @ Node {
-                value: Value::Text(_), ..
-            },
-        ) => node.to_string(),
+        Some(node) if written.is_some() || node.text().is_some() => node.to_string(),
         // Avoids numbers of three hundred digits.
         Some(Node {
             value: Value::Float(x), ..

@@ -298,11 +298,17 @@ impl Kind {
                 format!("{given} given, a word expected"),
                 word_hint("", known, "words"),
             ),
-            Kind::WrongType { given, expected } => (
-                root.dotted(trail),
-                format!("{given} given, {} expected", plain(expected)),
-                None,
-            ),
+            Kind::WrongType { given, expected } => {
+                // Tables with a short form add an example to what they expect.
+                let (what, example) = expected
+                    .split_once("; ")
+                    .map_or((expected.as_str(), None), |(what, example)| (what, Some(example)));
+                (
+                    root.dotted(trail),
+                    format!("{given} given, {} expected", plain(what)),
+                    number_in_text(given, what).or_else(|| example.map(str::to_owned)),
+                )
+            }
             Kind::WrongLength { given, expected } => (
                 root.dotted(trail),
                 format!("an array of length {given} given, {} expected", of_length(expected)),
@@ -317,6 +323,26 @@ impl Kind {
             hint,
         }
     }
+}
+
+/// Returns the hint for a number that is written as text: as a percentage, or in quotes.
+fn number_in_text(given: &str, expected: &str) -> Option<String> {
+    let is_rate = expected.starts_with("a rate from 0 to 1");
+    if !matches!(expected, "f64" | "f32") && !is_rate {
+        return None;
+    }
+    let text = given.strip_prefix("text \"")?.strip_suffix('"')?.trim();
+    let Some(percent) = text.strip_suffix('%') else {
+        let number = text.parse::<f64>().ok().filter(|number| number.is_finite())?;
+        return (!is_rate || (0.0..=1.0).contains(&number)).then(|| format!("without quotes: {number}"));
+    };
+    let percent = percent.trim().parse::<f64>().ok()?;
+    // Without the noise of a division: 0.07, not 0.07000000000000001.
+    let fraction = format!("{:.12}", percent / 100.0);
+    let fraction = fraction.trim_end_matches('0').trim_end_matches('.');
+    (0.0..=100.0)
+        .contains(&percent)
+        .then(|| format!("{percent} % is written {fraction}"))
 }
 
 fn missing(key: &str) -> String {

@@ -15,6 +15,7 @@ mod scenario;
 mod schema;
 mod scheme;
 mod settings;
+mod short;
 mod tree;
 mod visible;
 mod warning;

@@ -210,6 +210,11 @@ impl Node {
         }
     }
 
+    /// Returns whether this is a number, a text or a switch.
+    pub(crate) fn is_plain(&self) -> bool {
+        !matches!(self.value, Value::Array(_) | Value::Table(_) | Value::Removed)
+    }
+
     /// Returns the name of a member of an array: its `name`, or the names of its two nodes, or of its node and its channel.
     pub(crate) fn name(&self) -> Option<String> {
         if let Some(name) = self.get("name") {

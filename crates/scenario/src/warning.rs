@@ -1,6 +1,6 @@
 //! Warnings about values that are allowed in a scenario but probably unintended.
 
-use whimbrel_sim::config::FlowEnd;
+use whimbrel_sim::config::{FlowEnd, LinkConfig, LossConfig};
 use whimbrel_sim::topology::{Topology, UnusedLink};
 
 use crate::{Scenario, visible};
@@ -10,6 +10,11 @@ pub(crate) fn warnings(scenario: &Scenario) -> Vec<String> {
     let mut warnings: Vec<String> = scenario.replaced.iter().map(lost_fields).collect();
     warnings.extend(scenario.overruled.iter().map(parts_of_all));
     for point in &scenario.points {
+        for warning in point.config.link.iter().filter_map(several_rates) {
+            if !warnings.contains(&warning) {
+                warnings.push(warning);
+            }
+        }
         let Ok(topology) = Topology::build(&point.config) else {
             continue;
         };
@@ -43,6 +48,25 @@ fn parts_of_all((axis, parts): &(String, Vec<String>)) -> String {
         "sweep.\"{axis}\": the schemes have the same {} in place of their own\n  hint: without it, each scheme has its own part",
         parts.join(" and the same ")
     )
+}
+
+/// Returns a warning for a list of independent losses: they act as one, and were probably meant as a sweep.
+fn several_rates(link: &LinkConfig) -> Option<String> {
+    let directions = link.directions();
+    let rates = |loss: &[LossConfig]| {
+        loss.iter()
+            .filter(|model| matches!(model, LossConfig::Bernoulli { .. }))
+            .count()
+    };
+    let number = directions.iter().map(|direction| rates(&direction.loss)).max()?;
+    let name = link.display_name();
+    let name = visible(&name);
+    (number > 1).then(|| {
+        format!(
+            "link.{name}.loss: each packet passes {number} independent random losses, one after the other\n  hint: a sweep over rates is \
+             written \"link.{name}.loss\" = [0, 0.01] in [sweep]"
+        )
+    })
 }
 
 fn unused_link(flow: &str, unused: &UnusedLink) -> String {

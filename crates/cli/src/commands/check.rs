@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use whimbrel_lab::{Estimate, Part};
 use whimbrel_scenario::{Origin, Problem, Resolved, Scenario, ScenarioError, hash};
 
+use crate::execute::{VERY_MUCH, announce_size};
 use crate::output::{EXIT_CODES, FAILED, Outcome, count, exit, fail, note, print, print_json, scenario_error, size};
 
-/// Check a scenario without running it
+/// Check a scenario without running it, and estimate large runs
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXIT_CODES)]
 pub(crate) struct Args {
@@ -47,6 +48,7 @@ fn try_run(args: &Args) -> Outcome {
     for warning in scenario.warnings() {
         note(format_args!("warning: {warning}"));
     }
+    announce_size(&scenario, &Estimate::of(&scenario, Part::ALL, true), VERY_MUCH);
     let config = &scenario.points[0].config;
     print(&format!(
         "{}: ok: {}, {}, {}, {}; hash {}\n",

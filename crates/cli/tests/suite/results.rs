@@ -108,6 +108,49 @@ fn a_sweep_prints_a_pivot_and_show_prints_it_again() {
 }
 
 #[test]
+fn short_and_long_forms_give_the_same_files() {
+    let long = r#"rate = "2 Mbit/s"
+delay = "10 ms"
+loss = [{ kind = "bernoulli", rate = 0.02 }, { kind = "bursts", rate = 0, packets = 4 }]
+jitter = { kind = "uniform", max = "2 ms" }
+queue = { kind = "codel" }
+"#;
+    let short = r#"rate = "2 Mbit/s"
+delay = "10 ms"
+loss = [0.02, { kind = "bursts", rate = 0, time = "1 s" }]
+jitter = "2 ms"
+queue = "codel"
+"#;
+    let flow = "[[flow]]\nname = \"upload\"\nfrom = \"a\"\nto = \"b\"\n";
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let run = |name: &str, link: &str, change: &str| {
+        let file = folder.path().join("s.toml");
+        fs::write(file, one_link("duration = \"5 s\"\nseeds = 2\n", link, flow)).expect("writable");
+        let args = ["run", "s.toml", "--out", name, "-q", "--set", change];
+        let output = whimbrel(folder.path(), &args);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let mut written = files(&folder.path().join(name));
+        // The manifest has the text of the scenario, and the log of runs their wall time.
+        written.retain(|name, _| name != "manifest.json" && name != "runs.jsonl");
+        written
+    };
+    let written = run("long", long, "seed=7");
+    assert!(written.contains_key("packets.pcapng") && written.contains_key("series.parquet"));
+    let is_same = |other: &BTreeMap<String, Vec<u8>>| {
+        let differing = written.iter().find(|(name, content)| other.get(*name) != Some(content));
+        differing.map(|(name, _)| name.clone())
+    };
+    assert_eq!(is_same(&run("short", short, "seed=7")), None);
+    let without_jitter = run("other", &short.replace("jitter = \"2 ms\"\n", ""), "seed=7");
+    assert!(is_same(&without_jitter).is_some());
+    // `--set` has the same effect as the file.
+    let lossless = short.replace("loss = [0.02", "loss = [0");
+    let of_rate = run("rate", &lossless, "link.radio.loss.0.rate=0.02");
+    let of_model = run("model", &lossless, "link.radio.loss.0=0.02");
+    assert!(of_rate == of_model && of_rate != run("lossless", &lossless, "seed=1"));
+}
+
+#[test]
 fn packets_and_events_are_recorded_for_one_run_by_default() {
     let folder = sweep();
     let count = |args: &[&str], name: &str| {
@@ -175,6 +218,22 @@ fn the_size_of_recordings_and_a_long_time_are_announced() {
     );
     let warning = sweep.errors.after("warning: 600 runs");
     assert_eq!(warning, " of 3600 s are 2.2e6 simulated seconds");
+    // More than 1 GB is announced by a check, and by a quiet run.
+    let large = ["--set", "duration=10 h", "--set", "record.packets=all"];
+    let checked = stderr(&whimbrel(
+        folder.path(),
+        &[&["check", "sweep.toml"], &large[..]].concat(),
+    ));
+    let mut quiet = Process::start(
+        Command::new(env!("CARGO_BIN_EXE_whimbrel"))
+            .args(["run", "sweep.toml", "--quiet", "--out", "quiet"])
+            .args(large)
+            .current_dir(folder.path())
+            .stdout(Stdio::null()),
+    );
+    let announced = quiet.errors.after("records up to ");
+    assert!(announced.contains(" GB of 18 runs"), "{announced}");
+    assert!(checked.contains(&announced), "{checked}");
 }
 
 #[cfg(unix)]

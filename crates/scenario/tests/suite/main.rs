@@ -4,3 +4,4 @@ mod errors;
 mod hostile;
 mod reference;
 mod same_as_run;
+mod short;

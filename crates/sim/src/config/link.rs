@@ -2,11 +2,13 @@
 
 use std::path::PathBuf;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::{self, IntoDeserializer, Unexpected};
 use serde::{Deserialize, Serialize};
 use whimbrel_control::{Rate, Span};
 
-use super::{ConfigError, MobilityConfig, OneOrMany, probability};
+use super::short::{ShortOr, optional, short};
+use super::{ConfigError, MobilityConfig, OneOrMany, ShortForm, no_short_form, probability};
 use crate::loss::LossConfig;
 use crate::queue::QueueConfig;
 
@@ -106,13 +108,15 @@ pub struct LinkConfig {
     #[schemars(range(min = 68, max = 65_535))]
     pub mtu: u32,
     /// Queue in front of the transmitter. Default: drop-tail with room for 100 packets.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "short")]
+    #[schemars(with = "ShortOr<QueueConfig>")]
     pub queue: QueueConfig,
     /// Loss models of the channel: one or several, applied in this order.
     #[serde(default)]
     pub loss: OneOrMany<LossConfig>,
     /// Random delay added to the propagation delay of each packet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional")]
+    #[schemars(with = "Option<ShortOr<JitterConfig>>")]
     pub jitter: Option<JitterConfig>,
     /// Probability that a packet arrives twice, 0 to 1.
     #[serde(default)]
@@ -160,13 +164,15 @@ pub struct DirectionConfig {
     #[schemars(range(min = 68, max = 65_535))]
     pub mtu: Option<u32>,
     /// Queue in front of the transmitter.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional")]
+    #[schemars(with = "Option<ShortOr<QueueConfig>>")]
     pub queue: Option<QueueConfig>,
     /// Loss models of the channel. An empty list means no losses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<OneOrMany<LossConfig>>,
     /// Random delay of each packet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional")]
+    #[schemars(with = "Option<ShortOr<JitterConfig>>")]
     pub jitter: Option<JitterConfig>,
     /// Probability that a packet arrives twice, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -490,6 +496,15 @@ impl ResolvedDirection {
 }
 
 impl JitterConfig {
+    /// Returns a uniformly distributed delay from 0 s to `max`, without reordering.
+    pub fn up_to(max: Span) -> Self {
+        JitterConfig::Uniform {
+            min: Span::ZERO,
+            max,
+            reorder: false,
+        }
+    }
+
     /// Checks every value.
     ///
     /// # Errors
@@ -515,5 +530,37 @@ impl JitterConfig {
             return Err(ConfigError::new(path, longest, "0 s to 1 h"));
         }
         Ok(())
+    }
+}
+
+/// A table for each kind of jitter.
+const JITTERS: [(&str, &str); 3] = [
+    ("uniform", r#"{ kind = "uniform", max = "2 ms" }"#),
+    ("normal", r#"{ kind = "normal", mean = "5 ms", deviation = "1 ms" }"#),
+    ("exponential", r#"{ kind = "exponential", mean = "2 ms" }"#),
+];
+
+impl ShortForm for JitterConfig {
+    const EXPECTED: &'static str = "a time or a table; such as \"2 ms\"";
+
+    fn from_number<E: de::Error>(number: f64, _: Unexpected<'_>) -> Result<Self, E> {
+        // The error for a number without unit.
+        let max = Span::deserialize(number.into_deserializer())?;
+        Ok(JitterConfig::up_to(max))
+    }
+
+    fn from_text<E: de::Error>(text: &str) -> Result<Self, E> {
+        match text.parse() {
+            Ok(max) => Ok(JitterConfig::up_to(max)),
+            Err(error) if text.contains(|c: char| c.is_ascii_digit()) => Err(E::custom(error)),
+            Err(_) => Err(no_short_form(text, "a time or a table", &JITTERS, "\"2 ms\"")),
+        }
+    }
+
+    fn short_schema() -> Schema {
+        let mut schema = Span::json_schema(&mut SchemaGenerator::default());
+        let meaning = "A time in place of the table: `\"2 ms\"` is `{ kind = \"uniform\", max = \"2 ms\" }`.";
+        schema.insert("description".to_owned(), meaning.into());
+        schema
     }
 }

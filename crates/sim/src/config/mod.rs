@@ -11,6 +11,7 @@ mod phy;
 mod propagation;
 mod radio;
 mod routing;
+mod short;
 mod tcp;
 mod traffic;
 
@@ -34,6 +35,7 @@ pub use self::radio::{
     ChannelConfig, EnergyConfig, HandoffConfig, Interference, MAX_ADDRESSES, MAX_RADIOS, MobilityConfig, RadioConfig,
 };
 pub use self::routing::{AodvConfig, ChannelRouting, DsdvConfig, DsrConfig};
+pub(crate) use self::short::{ShortForm, ShortOr, no_short_form, short};
 pub use self::tcp::{TcpConfig, TcpEcn, TcpFlavour};
 pub use self::traffic::{MessageSizes, Periods, TrafficConfig, TrafficKind};
 pub use crate::loss::{ChunkKind, LossConfig};

@@ -7,10 +7,12 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, Deserialize, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 
-/// A list. In a file it may also be a single table.
+use super::short::{ShortForm, ShortOr};
+
+/// A list. In a file it may also be a single item; each item may have its short form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OneOrMany<T>(pub Vec<T>);
 
@@ -35,23 +37,45 @@ impl<T> From<T> for OneOrMany<T> {
 
 struct ListVisitor<T>(PhantomData<T>);
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
+impl<'de, T: ShortForm> Visitor<'de> for ListVisitor<T> {
     type Value = OneOrMany<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a table or an array of tables")
+        f.write_str(T::EXPECTED)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        T::deserialize(MapAccessDeserializer::new(map)).map(OneOrMany::from)
+        one(MapAccessDeserializer::new(map))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
-        Vec::deserialize(SeqAccessDeserializer::new(seq)).map(OneOrMany)
+        let items = Vec::<ShortOr<T>>::deserialize(SeqAccessDeserializer::new(seq))?;
+        Ok(OneOrMany(items.into_iter().map(|ShortOr(item)| item).collect()))
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Self::Value, E> {
+        one(number.into_deserializer())
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Self::Value, E> {
+        one(number.into_deserializer())
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Self::Value, E> {
+        one(number.into_deserializer())
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
+        one(text.into_deserializer())
     }
 }
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
+/// Reads a list of one item.
+fn one<'de, T: ShortForm, D: Deserializer<'de>>(item: D) -> Result<OneOrMany<T>, D::Error> {
+    ShortOr::deserialize(item).map(|ShortOr(item)| OneOrMany(vec![item]))
+}
+
+impl<'de, T: ShortForm> Deserialize<'de> for OneOrMany<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(ListVisitor(PhantomData))
     }
@@ -66,13 +90,13 @@ impl<T: Serialize> Serialize for OneOrMany<T> {
     }
 }
 
-impl<T: JsonSchema> JsonSchema for OneOrMany<T> {
+impl<T: ShortForm + JsonSchema> JsonSchema for OneOrMany<T> {
     fn schema_name() -> Cow<'static, str> {
         format!("OneOrMany_{}", T::schema_name()).into()
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let one = generator.subschema_for::<T>();
+        let one = generator.subschema_for::<ShortOr<T>>();
         json_schema!({ "anyOf": [one, { "type": "array", "items": one }] })
     }
 }

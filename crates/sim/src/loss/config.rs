@@ -1,10 +1,11 @@
 //! Loss models in a scenario.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, json_schema};
+use serde::de::{self, Unexpected};
+use serde::{Deserialize, Deserializer, Serialize};
 use whimbrel_control::Span;
 
-use crate::config::{ConfigError, probability};
+use crate::config::{ConfigError, ShortForm, ShortOr, no_short_form, probability, short};
 
 /// A loss model of a channel. It applies to packets after they left the queue: such a loss is never congestion.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -44,7 +45,7 @@ pub enum LossConfig {
     },
     /// Losses in bursts with a mean rate and a mean length, in packets or in time.
     Bursts {
-        /// Fraction of all packets (or of the time) that is lost, above 0 and below 1.
+        /// Fraction of all packets (or of the time) that is lost, 0 or more and below 1. 0 loses nothing: the base line of a sweep.
         #[schemars(range(min = 0, max = 1))]
         rate: f64,
         /// Mean length of a burst in packets, 1 or more and at least rate / (1 - rate): a chain with one step per packet.
@@ -99,12 +100,65 @@ pub enum LossConfig {
         /// Types of chunks, at least one.
         chunks: Vec<ChunkKind>,
         /// The model for these packets.
+        #[serde(deserialize_with = "boxed")]
+        #[schemars(with = "ShortOr<LossConfig>")]
         model: Box<LossConfig>,
     },
 }
 
 fn certain() -> f64 {
     1.0
+}
+
+fn boxed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Box<LossConfig>, D::Error> {
+    short(deserializer).map(Box::new)
+}
+
+/// A table for each kind of losses.
+const LOSSES: [(&str, &str); 9] = [
+    ("bernoulli", r#"0.01 or { kind = "bernoulli", rate = 0.01 }"#),
+    ("bit-errors", r#"{ kind = "bit-errors", rate = 1e-6 }"#),
+    (
+        "markov",
+        r#"{ kind = "markov", mean_good = "2 s", mean_bad = "20 ms" }"#,
+    ),
+    ("bursts", r#"{ kind = "bursts", rate = 0.01, packets = 4 }"#),
+    (
+        "gilbert-elliott",
+        r#"{ kind = "gilbert-elliott", good_to_bad = 0.01, bad_to_good = 0.25 }"#,
+    ),
+    (
+        "time-between-errors",
+        r#"{ kind = "time-between-errors", mean = "500 ms" }"#,
+    ),
+    ("periodic", r#"{ kind = "periodic", every = 100 }"#),
+    ("list", r#"{ kind = "list", packets = [5, 6, 20] }"#),
+    (
+        "chunk-type",
+        r#"{ kind = "chunk-type", chunks = ["sack"], model = 0.1 }"#,
+    ),
+];
+
+impl ShortForm for LossConfig {
+    const EXPECTED: &'static str = "a rate from 0 to 1, a table or a list of these; such as 0.01";
+
+    fn from_number<E: de::Error>(rate: f64, _: Unexpected<'_>) -> Result<Self, E> {
+        Ok(LossConfig::Bernoulli { rate })
+    }
+
+    fn from_text<E: de::Error>(text: &str) -> Result<Self, E> {
+        let what = "a rate from 0 to 1, a table or a list of these";
+        Err(no_short_form(text, what, &LOSSES, LOSSES[0].1))
+    }
+
+    fn short_schema() -> Schema {
+        json_schema!({
+            "type": "number",
+            "minimum": 0,
+            "maximum": 1,
+            "description": "A number in place of the table: `0.01` is `{ kind = \"bernoulli\", rate = 0.01 }`."
+        })
+    }
 }
 
 /// A chunk type that a loss model can select.
@@ -146,7 +200,7 @@ pub enum ChunkKind {
 }
 
 impl LossConfig {
-    /// Returns the two-state channel with this burst rate and length.
+    /// Returns the two-state channel with this burst rate and length; with a rate of 0, a channel without losses.
     pub(crate) fn as_two_states(&self) -> Option<LossConfig> {
         let LossConfig::Bursts {
             rate,
@@ -159,6 +213,9 @@ impl LossConfig {
         };
         // good_to_bad / (good_to_bad + bad_to_good) is the fraction of lost packets; the ratio of the mean durations of the states
         // follows.
+        if *rate == 0.0 {
+            return Some(LossConfig::Bernoulli { rate: 0.0 });
+        }
         let good_over_bad = (1.0 - rate) / rate;
         Some(match (packets, time) {
             (_, Some(time)) => LossConfig::Markov {
@@ -220,8 +277,8 @@ impl LossConfig {
                 time,
                 shared,
             } => {
-                if !(*rate > 0.0 && *rate < 1.0) {
-                    return Err(ConfigError::new("rate", rate, "above 0 and below 1"));
+                if !(*rate >= 0.0 && *rate < 1.0) {
+                    return Err(ConfigError::new("rate", rate, "0 or more and below 1"));
                 }
                 match (packets, time) {
                     (Some(_), Some(_)) | (None, None) => {

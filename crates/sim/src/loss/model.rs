@@ -443,6 +443,26 @@ mod tests {
     }
 
     #[test]
+    fn bursts_with_a_rate_of_zero_lose_nothing() {
+        for rate in [0.0, -0.0] {
+            for (packets, time, shared) in [
+                (Some(5.0), None, false),
+                (None, Some(Span::from_millis(20)), false),
+                (None, Some(Span::from_nanos(1)), true),
+            ] {
+                let config = LossConfig::Bursts {
+                    rate,
+                    packets,
+                    time,
+                    shared,
+                };
+                config.validate().expect("allowed");
+                assert!(pattern(&config).iter().all(|lost| !lost), "{config:?}");
+            }
+        }
+    }
+
+    #[test]
     fn shared_states_make_both_directions_bad_at_the_same_times() {
         let losses = |shared: bool, side: &str| -> Vec<bool> {
             let config = LossConfig::Bursts {
@@ -473,7 +493,9 @@ mod tests {
         };
         let second = Some(Span::from_secs(1));
         for (config, field) in [
-            (bursts(0.0, Some(2.0), None, false), "rate"),
+            (bursts(-0.1, Some(2.0), None, false), "rate"),
+            (bursts(1.0, Some(2.0), None, false), "rate"),
+            (bursts(f64::NAN, Some(2.0), None, false), "rate"),
             (bursts(0.8, Some(2.0), None, false), "packets"),
             (bursts(0.1, Some(0.5), None, false), "packets"),
             (bursts(0.1, None, None, false), "packets"),

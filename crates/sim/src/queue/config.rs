@@ -1,18 +1,19 @@
 //! Queues in a scenario.
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, json_schema};
+use serde::de::{self, Unexpected};
 use serde::{Deserialize, Serialize};
 use whimbrel_control::Span;
 
-use crate::config::{ConfigError, probability};
+use crate::config::{ConfigError, ShortForm, no_short_form, probability};
 
 /// The queue in front of a link's transmitter. The packet in transmission does not count as queued.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum QueueConfig {
-    /// First in, first out; packets are dropped when the queue is full. At least one limit is required; both are allowed.
+    /// First in, first out; packets are dropped when the queue is full. Both limits are allowed.
     DropTail {
-        /// Queue limit in packets, 1 to 10 000 000.
+        /// Queue limit in packets, 1 to 10 000 000. Default: 100 without `bytes`, otherwise none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         #[schemars(range(min = 1, max = 10_000_000))]
         packets: Option<u32>,
@@ -197,7 +198,7 @@ pub struct CongestionWarningConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StepConfig {
-    /// Queue limit in packets, 1 to 10 000 000. At least one limit is required; both are allowed.
+    /// Queue limit in packets, 1 to 10 000 000. Default: 100 without `bytes`, otherwise none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10_000_000))]
     pub packets: Option<u32>,
@@ -454,8 +455,97 @@ impl Default for QueueConfig {
     /// Drop-tail with room for 100 packets.
     fn default() -> Self {
         QueueConfig::DropTail {
-            packets: Some(100),
+            packets: Some(DEFAULT_PACKETS),
             bytes: None,
+        }
+    }
+}
+
+/// Limit of `drop-tail` and `step` without a given one, in packets.
+const DEFAULT_PACKETS: u32 = 100;
+
+/// A table for each kind of queue that has required fields.
+const REQUIRING: [(&str, &str); 2] = [
+    ("red", r#"{ kind = "red", packets = 100, min = 5, max = 15 }"#),
+    (
+        "congestion-warning",
+        r#"{ kind = "congestion-warning", packets = 100, threshold = 10 }"#,
+    ),
+];
+
+/// All kinds of queues.
+const KINDS: [&str; 7] = [
+    "drop-tail",
+    "step",
+    "codel",
+    "fq-codel",
+    "dual-pi2",
+    "red",
+    "congestion-warning",
+];
+
+impl ShortForm for QueueConfig {
+    const EXPECTED: &'static str = "a name or a table; such as \"codel\"";
+
+    fn from_number<E: de::Error>(number: f64, given: Unexpected<'_>) -> Result<Self, E> {
+        let packets = if (1.0..=1e7).contains(&number) {
+            number.trunc()
+        } else {
+            100.0
+        };
+        let expected = format!("a name or a table; such as {{ kind = \"drop-tail\", packets = {packets} }}");
+        Err(E::invalid_type(given, &expected.as_str()))
+    }
+
+    fn from_text<E: de::Error>(text: &str) -> Result<Self, E> {
+        Ok(match text {
+            "drop-tail" => QueueConfig::default(),
+            "step" => QueueConfig::Step(StepConfig::default()),
+            "codel" => QueueConfig::Codel(CodelConfig::default()),
+            "fq-codel" => QueueConfig::FqCodel(FqCodelConfig::default()),
+            "dual-pi2" => QueueConfig::DualPi2(DualPi2Config::default()),
+            _ if REQUIRING.iter().any(|(kind, _)| *kind == text) => {
+                return Err(no_short_form(text, "a table with its thresholds", &REQUIRING, ""));
+            }
+            _ => return Err(E::unknown_variant(text, &KINDS)),
+        })
+    }
+
+    /// Limits the queue if it has no limit.
+    fn completed(mut self) -> Self {
+        if let QueueConfig::DropTail { packets, bytes: None }
+        | QueueConfig::Step(StepConfig {
+            packets, bytes: None, ..
+        }) = &mut self
+        {
+            packets.get_or_insert(DEFAULT_PACKETS);
+        }
+        self
+    }
+
+    fn short_schema() -> Schema {
+        let names = KINDS.map(|kind| (kind, REQUIRING.iter().any(|(other, _)| *other == kind)));
+        let names: Vec<_> = names
+            .iter()
+            .filter(|(_, requires)| !requires)
+            .map(|(kind, _)| kind)
+            .collect();
+        json_schema!({
+            "type": "string",
+            "enum": names,
+            "description": "A name in place of the table: `\"codel\"` is `{ kind = \"codel\" }`, with the default of every field."
+        })
+    }
+}
+
+impl Default for StepConfig {
+    /// Marks packets that will wait for more than 1 ms; room for 100 packets.
+    fn default() -> Self {
+        StepConfig {
+            packets: Some(DEFAULT_PACKETS),
+            bytes: None,
+            threshold: default_step(),
+            classic: default_ecn(),
         }
     }
 }

@@ -194,6 +194,9 @@ impl<'s> Page<'s> {
             .map(|kind| format!("[`{kind}`](#{})", self.types.anchor(name, Some(kind))))
             .collect();
         let _ = writeln!(self.text, "Its `kind` is required: {}.\n", links.join(", "));
+        if let Some(short) = self.schema.short_form(section.path) {
+            let _ = writeln!(self.text, "{} [Links](#links) has examples.\n", line(short));
+        }
         for table in tables {
             let kind = table.kind.unwrap_or_default();
             let _ = writeln!(

@@ -21,6 +21,8 @@ pub(crate) enum Type<'s> {
     Table(&'s str),
     /// A table whose fields follow from its `kind`; `named` if the name of a kind may stand for the table.
     Kinds { name: &'s str, named: bool },
+    /// A table, or a short form of it with this schema: a number, a time or a name.
+    ShortOr(&'s Json, Box<Type<'s>>),
     /// Items; a fixed number of them or any.
     List(Box<Type<'s>>, Option<u64>),
     /// One item, or a list of them.
@@ -97,6 +99,18 @@ impl Schema {
         self.field(path).map_or("", |field| text(field.schema))
     }
 
+    /// Returns what a short form of the table at this path stands for, if it has one.
+    pub(crate) fn short_form(&self, path: &str) -> Option<&str> {
+        let mut shape = self.type_of(self.field(path)?.schema);
+        loop {
+            match shape {
+                Type::ShortOr(short, _) => return Some(text(short)),
+                Type::OneOrMany(inner) => shape = *inner,
+                _ => return None,
+            }
+        }
+    }
+
     fn field(&self, path: &str) -> Option<Field<'_>> {
         let (parent, last) = path.rsplit_once('.').unwrap_or(("", path));
         let tables = self.tables(self.at(parent)?);
@@ -112,9 +126,13 @@ impl Schema {
             return self.named(name);
         }
         if let Some(choices) = schema["anyOf"].as_array() {
-            let mut present = choices.iter().filter(|choice| choice["type"] != "null");
-            if let (Some(one), None) = (present.next(), present.next()) {
-                return self.type_of(one);
+            let present: Vec<_> = choices.iter().filter(|choice| choice["type"] != "null").collect();
+            match present.as_slice() {
+                [one] => return self.type_of(one),
+                [short, table] if short["type"].is_string() && table["$ref"].is_string() => {
+                    return Type::ShortOr(short, Box::new(self.type_of(table)));
+                }
+                _ => {}
             }
         }
         if schema["items"].is_object() {
@@ -173,7 +191,7 @@ impl<'s> Type<'s> {
     fn table(&self) -> Option<&'s str> {
         match self {
             Type::Table(name) | Type::Kinds { name, .. } | Type::Lists(name) => Some(name),
-            Type::List(inner, _) | Type::OneOrMany(inner) => inner.table(),
+            Type::List(inner, _) | Type::OneOrMany(inner) | Type::ShortOr(_, inner) => inner.table(),
             _ => None,
         }
     }

@@ -69,6 +69,14 @@ impl<'s> Types<'s> {
             Type::Words(name, words) => self.words(name, words),
             Type::Table(name) | Type::Lists(name) | Type::Kinds { name, named: false } => self.table(name, "table"),
             Type::Kinds { name, named: true } => self.table(name, "name or table"),
+            Type::ShortOr(short, table) => {
+                let short = match &short["enum"] {
+                    Json::Null if short["pattern"].is_string() => "time".to_owned(),
+                    Json::Null => plain(short),
+                    _ => "name".to_owned(),
+                };
+                format!("{short}, or {}", self.text(table))
+            }
             Type::OneOrMany(one) => format!("{}, or a list of them", self.text(one)),
             Type::List(inner, None) => format!("list: {}", self.text(inner)),
             Type::List(inner, Some(number)) => format!("list of {number}: {}", self.text(inner)),
@@ -136,7 +144,7 @@ fn key(name: &str, kind: Option<&str>) -> String {
 /// Returns the type of the items of a list.
 fn inner(shape: Type<'_>) -> Type<'_> {
     match shape {
-        Type::List(item, _) | Type::OneOrMany(item) => inner(*item),
+        Type::List(item, _) | Type::OneOrMany(item) | Type::ShortOr(_, item) => inner(*item),
         other => other,
     }
 }
