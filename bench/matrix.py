@@ -123,8 +123,8 @@ class Cell:
         script = f"{sys.executable} {__file__}"
         # The flows end after the measured time. What is measured then does not count.
         seconds = int(self.end) + 2
-        perf = f"{binary} perf --length {MESSAGE} --buffer {BUFFER} --scheme {scheme} --json"
-        serve = f"{binary} perf --server --once --buffer {BUFFER} --json --listen"
+        perf = f"{binary} perf --insecure --length {MESSAGE} --buffer {BUFFER} --scheme {scheme} --json"
+        serve = f"{binary} perf --server --insecure --once --buffer {BUFFER} --json --listen"
         with tempfile.TemporaryDirectory() as folder:
             runs = [f"d: {serve} {OURS[1]} > server.json"]
             if self.beside == "itself":

@@ -17,7 +17,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
         "Look at results",
         &["show", "report", "plot", "why", "export", "metrics"],
     ),
-    ("Use the network", &["send", "recv", "tunnel", "perf", "ping", "echo", "keygen"]),
+    (
+        "Use the network",
+        &["send", "recv", "tunnel", "perf", "ping", "echo", "keygen"],
+    ),
     ("Schemes and studies", &["schemes", "schema", "study"]),
     ("Tools", &["completions", "man", "help"]),
 ];
@@ -32,7 +35,10 @@ const EXAMPLES: [(&str, &[&str]); 25] = [
     ("demo", &["demo", "demo --json"]),
     (
         "echo",
-        &["echo --listen '[::]'", "echo --listen 192.0.2.1,198.51.100.1 --any-client"],
+        &[
+            "echo --listen '[::]'",
+            "echo --listen 192.0.2.1,198.51.100.1 --any-client",
+        ],
     ),
     (
         "emulate",

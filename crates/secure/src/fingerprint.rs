@@ -172,7 +172,11 @@ mod tests {
         assert_eq!(text.to_uppercase().replace('-', "").parse(), Ok(fingerprint.short()));
         let mut other = *fingerprint.as_bytes();
         other[15] ^= 8;
-        assert_ne!(Fingerprint::from(other).short(), fingerprint.short(), "the 125th bit counts");
+        assert_ne!(
+            Fingerprint::from(other).short(),
+            fingerprint.short(),
+            "the 125th bit counts"
+        );
         for wrong in ["", "-", &text[1..], &format!("{text}a"), &text.replace('6', "1"), "é"] {
             assert!(wrong.parse::<ShortFingerprint>().is_err(), "{wrong}");
         }

@@ -208,7 +208,9 @@ fn describe(error: &webpki::Error) -> String {
         webpki::Error::CertExpired { .. } => "it has expired".to_owned(),
         webpki::Error::CertNotValidYet { .. } => "it is not valid yet".to_owned(),
         // The second one: an authority of the same name has another key.
-        webpki::Error::UnknownIssuer | webpki::Error::InvalidSignatureForPublicKey => "its issuer is not one of the authorities".to_owned(),
+        webpki::Error::UnknownIssuer | webpki::Error::InvalidSignatureForPublicKey => {
+            "its issuer is not one of the authorities".to_owned()
+        }
         other => format!("{other:?}"),
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 use whimbrel_proto::{
-    AssocId, AssociationStats, PathId, PathInfo, PeerIdentity, ProtectionStats, SendError, SendFailure, State as AssociationState,
+    AssocId, AssociationStats, PathId, PathInfo, PeerIdentity, ProtectionStats, SendError, SendFailure,
+    State as AssociationState,
 };
 use whimbrel_wire::Payload;
 

@@ -135,8 +135,8 @@ pub use whimbrel_control::{Rate, Scheme, SchemeParts, Span};
 pub use whimbrel_proto::{
     AddressError, AssociationConfig, AssociationStats, AuthConfig, CloseReason, ConfigError, Discard, Ecn,
     ErrorDetection, HeartbeatTimer, JudgedLosses, MAX_PINGS, Message, MessagePayload, PathId, PathInfo, PathQuality,
-    PathState, PeerIdentity, Preset, ProtectionConfig, ProtectionStats, Reliability, RuleChanges, Scheduler, SendFailure,
-    SendFailureCause, State as AssociationState, StreamChange, StreamChangeError, StreamList,
+    PathState, PeerIdentity, Preset, ProtectionConfig, ProtectionStats, Reliability, RuleChanges, Scheduler,
+    SendFailure, SendFailureCause, State as AssociationState, StreamChange, StreamChangeError, StreamList,
 };
 
 /// The UDP port registered for SCTP encapsulated in UDP (RFC 6951 §5.1).

@@ -240,7 +240,9 @@ fn explain(error: ConnectError, secret: Secret, own: Option<ShortFingerprint>) -
         }
         Protection::Identities if is_distrust(&text) => {
             let own = own.map_or("FINGERPRINT".to_owned(), |own| own.to_string());
-            format!("the other end does not trust this one: add --peer {own} there, or a line with {own} to trusted-clients there")
+            format!(
+                "the other end does not trust this one: add --peer {own} there, or a line with {own} to trusted-clients there"
+            )
         }
         Protection::None if text.contains("requires encryption") => {
             "the other end encrypts: remove --insecure here, or add it there".to_owned()

@@ -155,7 +155,10 @@ impl Unauthenticated {
 
     fn report(&mut self, stack: &Stack, security: &Security, console: &Console) {
         let discarded = stack.discarded();
-        let is_of_key = |reason: Discard| matches!(reason, Discard::Unauthenticated | Discard::Unprotected);
+        // With identities, acknowledgements of the exchange of keys may arrive in plaintext after its end.
+        let counts_plain = security.protection != Protection::Identities;
+        let is_of_key =
+            |reason: Discard| counts_plain && matches!(reason, Discard::Unauthenticated | Discard::Unprotected);
         let refused = discarded.iter().filter(|(reason, _)| is_of_key(*reason));
         let packets: u64 = refused.map(|(_, count)| *count).sum();
         let associations = stack.unproven();

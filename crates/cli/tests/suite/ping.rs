@@ -134,7 +134,7 @@ fn sizes_are_those_of_packets(listen: &str, headers: usize) {
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).expect("a file");
     }
     let key = ["--key", key.to_str().expect("text"), "--auth-only"];
-    for (options, added) in [(&[][..], 0), (&key[..2], 28), (&key, 40)] {
+    for (options, added) in [(&["--insecure"][..], 0), (&[], 28), (&key[..2], 28), (&key, 40)] {
         let echo = Echo::start(&[&["--listen", listen], options].concat());
         let least = 66 + headers - 28 + added;
         for size in [least, 400] {

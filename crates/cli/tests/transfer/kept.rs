@@ -326,7 +326,11 @@ async fn a_transfer_whose_sender_answers_is_not_ended_by_another_of_the_same_nam
 /// A receiver for which the file `a`, which has no permissions, is unreadable: root can read all files.
 fn receiver_of_a_user(dir: &Path, options: &[&str]) -> Result<Receiver, String> {
     if File::open(dir.join("a")).is_err() {
-        return Ok(Receiver::start("127.0.0.1:0", dir, &[&["--insecure"], options].concat()));
+        return Ok(Receiver::start(
+            "127.0.0.1:0",
+            dir,
+            &[&["--insecure"], options].concat(),
+        ));
     }
     let setpriv = program("setpriv", "util-linux")?;
     // The user may not be able to read the folder of the build.
@@ -341,7 +345,10 @@ fn receiver_of_a_user(dir: &Path, options: &[&str]) -> Result<Receiver, String> 
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(copy);
     // It has no identity that the sender trusts.
-    command.args(["recv", "--insecure", "--listen", "127.0.0.1:0"]).arg(dir).args(options);
+    command
+        .args(["recv", "--insecure", "--listen", "127.0.0.1:0"])
+        .arg(dir)
+        .args(options);
     Ok(Receiver::spawn(command))
 }
 

@@ -168,9 +168,19 @@ fn other_key_or_none_is_refused_and_explained_at_both_ends() {
         (&one, &[], "one end has --key FILE and the other has an identity", true),
         (&[], &one, "one end has --key FILE and the other has an identity", true),
         (&[], &none, "the other end encrypts: remove --insecure here", true),
-        (&none, &[], "the other end does not encrypt: remove --insecure there", false),
+        (
+            &none,
+            &[],
+            "the other end does not encrypt: remove --insecure there",
+            false,
+        ),
         (&[], &auth_only, "the other end encrypts: remove --auth-only here", true),
-        (&auth_only, &[], "the other end requires authentication: add --key FILE", true),
+        (
+            &auth_only,
+            &[],
+            "the other end requires authentication: add --key FILE",
+            true,
+        ),
         (
             &one,
             &auth_only,

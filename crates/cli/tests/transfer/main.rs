@@ -29,10 +29,10 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use identity::encrypted;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use whimbrel::{Message, Stack, StackConfig};
-use identity::encrypted;
 use whimbrel_testkit::process::{InTime, LINE_LIMIT, Lines, Process, finish, list, wait};
 
 const WHIMBREL: &str = env!("CARGO_BIN_EXE_whimbrel");

@@ -112,9 +112,15 @@ fn strangers_are_refused_until_each_has_the_fingerprint_of_the_other() {
     assert_eq!(users.send(&receiver, &["--peer", &short]).status.code(), NOT_TRUSTED);
     end(receiver);
 
-    let by_option = users.command("server", &["recv", "--listen", "127.0.0.1:0", "in"]).output_in_time();
+    let by_option = users
+        .command("server", &["recv", "--listen", "127.0.0.1:0", "in"])
+        .output_in_time();
     assert_eq!(by_option.status.code(), Some(2));
-    assert!(text(&by_option.stderr).contains("trusted-clients, line 2"), "{}", text(&by_option.stderr));
+    assert!(
+        text(&by_option.stderr).contains("trusted-clients, line 2"),
+        "{}",
+        text(&by_option.stderr)
+    );
     std::fs::remove_file(&list).unwrap();
     let receiver = users.receiver(&["--peer", &of_client]);
     let sent = users.send(&receiver, &["--peer", &short]);
@@ -123,7 +129,10 @@ fn strangers_are_refused_until_each_has_the_fingerprint_of_the_other() {
     let other = users.send(&receiver, &["--peer", &of_client]);
     assert_eq!(other.status.code(), NOT_TRUSTED);
     let said = text(&other.stderr);
-    assert!(said.contains(&short) && said.contains("which --peer does not name"), "{said}");
+    assert!(
+        said.contains(&short) && said.contains("which --peer does not name"),
+        "{said}"
+    );
     end(receiver);
 }
 
@@ -134,9 +143,17 @@ fn at_terminal(command: &Command, typed: &str) -> (Option<i32>, String) {
     let end = || Stdio::from(terminal.slave.try_clone().unwrap());
     // Ctrl-C goes to the processes that the terminal controls.
     let mut controlled = Command::new("setsid");
-    controlled.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args());
+    controlled
+        .args(["--ctty", "--wait"])
+        .arg(command.get_program())
+        .args(command.get_args());
     controlled.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let mut child = controlled.stdin(end()).stderr(end()).stdout(Stdio::null()).spawn().unwrap();
+    let mut child = controlled
+        .stdin(end())
+        .stderr(end())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
     drop(controlled);
     drop(terminal.slave);
     let mut master = File::from(terminal.master);
@@ -194,7 +211,10 @@ fn a_person_decides_at_first_use_and_is_warned_when_the_server_changes() {
     let (code, said) = at_terminal(&command, "yes\n");
     assert_eq!(code, NOT_TRUSTED, "{said}");
     assert!(!said.contains("yes or no"), "{said}");
-    assert!(said.contains("another host may be in between") && said.contains("line 1"), "{said}");
+    assert!(
+        said.contains("another host may be in between") && said.contains("line 1"),
+        "{said}"
+    );
     assert!(!users.has_arrived());
     end(receiver);
 }
@@ -240,10 +260,25 @@ fn authorities_vouch_for_names() {
     assert!(users.has_arrived());
     for (identity, more, expected, words) in [
         ("client.pem", &["--ca", &ca][..], Some(2), "needs --peer-name"),
-        ("client.pem", &["--ca", &ca, "--peer-name", "client.example"], NOT_TRUSTED, "not valid for the name client.example"),
-        ("client.pem", &["--ca", &other_ca, "--peer-name", "server.example"], NOT_TRUSTED, "not one of the authorities"),
+        (
+            "client.pem",
+            &["--ca", &ca, "--peer-name", "client.example"],
+            NOT_TRUSTED,
+            "not valid for the name client.example",
+        ),
+        (
+            "client.pem",
+            &["--ca", &other_ca, "--peer-name", "server.example"],
+            NOT_TRUSTED,
+            "not one of the authorities",
+        ),
         ("other.pem", &named, NOT_TRUSTED, "does not trust this"),
-        ("client.pem", &["--ca", &of("file"), "--peer-name", "x"], Some(2), "cannot be read"),
+        (
+            "client.pem",
+            &["--ca", &of("file"), "--peer-name", "x"],
+            Some(2),
+            "cannot be read",
+        ),
         ("ca.pem", &named, Some(2), "chmod 600"),
         ("missing.pem", &named, Some(2), "cannot be read"),
     ] {
@@ -259,7 +294,11 @@ fn authorities_vouch_for_names() {
 fn every_client_is_let_in_only_if_that_is_said_and_it_is_printed() {
     let users = Users::new();
     let [_, short] = users.fingerprint("server");
-    for (args, warns) in [(&["--any-client"][..], "--any-client"), (&["--insecure"], "--insecure"), (&[], "")] {
+    for (args, warns) in [
+        (&["--any-client"][..], "--any-client"),
+        (&["--insecure"], "--insecure"),
+        (&[], ""),
+    ] {
         let mut command = users.command("server", &["recv", "--listen", "0.0.0.0:0"]);
         command.arg(users.path("in")).args(args);
         let receiver = Receiver::spawn(command);
@@ -274,7 +313,9 @@ fn every_client_is_let_in_only_if_that_is_said_and_it_is_printed() {
     let sent = users.send(&receiver, &["--peer", &short]);
     assert_eq!(sent.status.code(), Some(0), "{}", text(&sent.stderr));
     end(receiver);
-    let wrong = sender("127.0.0.1:9", &users.path("file")).arg("--any-client").output_in_time();
+    let wrong = sender("127.0.0.1:9", &users.path("file"))
+        .arg("--any-client")
+        .output_in_time();
     assert_eq!(wrong.status.code(), Some(2));
 }
 
@@ -301,10 +342,22 @@ fn keygen_keeps_what_there_is_and_shows_no_secret() {
     assert_eq!(secret.metadata().unwrap().permissions().mode() & 0o777, 0o600);
     let again = users.command("client", &args).output_in_time();
     assert_eq!(again.status.code(), Some(1));
-    assert!(text(&again.stderr).contains("exists already"), "{}", text(&again.stderr));
+    assert!(
+        text(&again.stderr).contains("exists already"),
+        "{}",
+        text(&again.stderr)
+    );
     assert_eq!(std::fs::read_to_string(&secret).unwrap(), text_of_secret);
 
-    let homeless = users.command("client", &["keygen"]).env_remove("HOME").env_remove("XDG_CONFIG_HOME").output_in_time();
+    let homeless = users
+        .command("client", &["keygen"])
+        .env_remove("HOME")
+        .env_remove("XDG_CONFIG_HOME")
+        .output_in_time();
     assert_eq!(homeless.status.code(), Some(2));
-    assert!(text(&homeless.stderr).contains("--identity FILE"), "{}", text(&homeless.stderr));
+    assert!(
+        text(&homeless.stderr).contains("--identity FILE"),
+        "{}",
+        text(&homeless.stderr)
+    );
 }

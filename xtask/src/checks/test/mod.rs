@@ -69,8 +69,11 @@ pub(crate) fn run(args: &Args) -> Outcome {
         None => &mut command,
     };
     note(&format!("$ {}", process::line(&command)));
+    // Commands under test make an identity at first use: not among the files of the user.
+    let settings = tempfile::tempdir().map_err(|e| format!("no folder for identities: {e}"))?;
     let mut child = command
         .env(LIST, list.path())
+        .env("XDG_CONFIG_HOME", settings.path())
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|e| format!("cannot start {}: {e}", process::line(&command)))?;

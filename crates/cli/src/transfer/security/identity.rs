@@ -46,5 +46,9 @@ pub(crate) fn make(path: &Path) -> Result<(TlsIdentity, bool), Failure> {
     text.push_str(identity.certificates_pem());
     let is_new = files::write_new(path, text.as_bytes()).map_err(|error| cannot(error.to_string()))?;
     // Another process may have been faster.
-    if is_new { Ok((identity, true)) } else { Ok((read(path)?, false)) }
+    if is_new {
+        Ok((identity, true))
+    } else {
+        Ok((read(path)?, false))
+    }
 }

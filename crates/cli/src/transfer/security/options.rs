@@ -18,7 +18,7 @@ const LONGEST: u64 = 16 << 20;
 
 #[derive(clap::Args, Debug)]
 pub(crate) struct SecurityOptions {
-    /// Trust the other end with this fingerprint, which it prints, and no other one. Without it, a client asks for the first connection to a
+    /// Trust only the other end that prints this fingerprint. Without it, a client asks for the first connection to a
     /// server, or refuses if there is no terminal, and remembers the answer; a server lets in clients with its own identity and those in
     /// trusted-clients beside it
     #[arg(long, value_name = "FINGERPRINT", value_delimiter = ',', value_parser = Written::parse, conflicts_with_all = ["ca", "any_client"])]
@@ -35,7 +35,7 @@ pub(crate) struct SecurityOptions {
     /// At the end that listens: let in every client. The association is encrypted, but with anyone
     #[arg(long, hide_short_help = true)]
     any_client: bool,
-    /// Use the secret in this file instead of identities: 16 to 128 random bytes, readable only by its owner, for one pair of hosts only. The
+    /// Use the secret in this file instead of identities. It has 16 to 128 random bytes, is readable only by its owner, and serves one pair of hosts. The
     /// other end needs the same; `whimbrel keygen --shared FILE` makes one
     #[arg(long, value_name = "FILE", conflicts_with_all = ["peer", "ca", "identity", "any_client"])]
     key: Option<PathBuf>,
@@ -43,7 +43,7 @@ pub(crate) struct SecurityOptions {
     /// other end needs it too
     #[arg(long, requires = "key", hide_short_help = true)]
     auth_only: bool,
-    /// Encrypt and authenticate nothing: for experiments, and for other ends that cannot encrypt. The other end needs it too
+    /// Encrypt and authenticate nothing. For experiments, and for other ends that cannot encrypt; the other end needs it too
     #[arg(long, conflicts_with_all = ["key", "peer", "ca", "identity", "any_client"])]
     insecure: bool,
 }
@@ -195,7 +195,10 @@ impl Security {
     /// Says that an identity has been made.
     pub(crate) fn introduce(&self, console: &Console) {
         if let Some(own) = self.own.as_ref().filter(|own| own.is_new) {
-            console.note(format!("made an identity for this end: {}, fingerprint {}", own.file, own.short));
+            console.note(format!(
+                "made an identity for this end: {}, fingerprint {}",
+                own.file, own.short
+            ));
         }
     }
 

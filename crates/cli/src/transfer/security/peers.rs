@@ -162,7 +162,12 @@ impl Peers {
 
     fn decide_on_server(&self, peer: &Fingerprint, list: &Path, addrs: &[String]) -> Result<(), Refusal> {
         let entries = entries(list)?;
-        let is_there = |entry: &&Entry| entry.rest.split(',').any(|known| addrs.iter().any(|addr| addr == known));
+        let is_there = |entry: &&Entry| {
+            entry
+                .rest
+                .split(',')
+                .any(|known| addrs.iter().any(|addr| addr == known))
+        };
         let mut known = entries.iter().filter(is_there).peekable();
         let Some(first) = known.peek().copied() else {
             return match *peer == self.own {
@@ -338,14 +343,19 @@ mod tests {
         // Another one under the same address, this end's own included, is no first contact.
         for byte in [1, 3] {
             let why = peers.judge(&identity(byte)).expect_err("it has changed");
-            assert!(why.contains("was at this address before") && why.contains("line 2"), "{why}");
+            assert!(
+                why.contains("was at this address before") && why.contains("line 2"),
+                "{why}"
+            );
             assert!(peers.take_refused().is_some_and(|refused| !refused.is_new));
         }
         let elsewhere = |list| Trusted::Server {
             list,
             addrs: vec!["198.51.100.1:989".to_owned()],
         };
-        in_list(&list, elsewhere).judge(&identity(2)).expect_err("at another port");
+        in_list(&list, elsewhere)
+            .judge(&identity(2))
+            .expect_err("at another port");
     }
 
     #[test]
