@@ -71,7 +71,7 @@ impl TlsIdentity {
     pub fn from_pem(certificates: &str, key: &str) -> Result<Self, IdentityError> {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificates.as_bytes()).collect();
         let chain = chain.map_err(|_| IdentityError::Certificate)?;
-        Self::new(chain, certificates.to_owned(), Zeroizing::new(key.to_owned()))
+        Self::new(chain, certificates_in(certificates), Zeroizing::new(key.to_owned()))
     }
 
     fn new(
@@ -124,6 +124,21 @@ impl TlsIdentity {
     }
 }
 
+/// Returns the certificates in a file that may have the private key as well.
+fn certificates_in(text: &str) -> String {
+    let mut is_inside = false;
+    let mut found = String::new();
+    for line in text.lines() {
+        is_inside |= line.trim() == "-----BEGIN CERTIFICATE-----";
+        if is_inside {
+            found.push_str(line.trim());
+            found.push('\n');
+        }
+        is_inside &= line.trim() != "-----END CERTIFICATE-----";
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,7 +149,13 @@ mod tests {
         let (certificates, key) = (identity.certificates_pem(), identity.key_pem());
         let again = TlsIdentity::from_pem(certificates, &key).expect("valid");
         assert_eq!(again.fingerprint(), identity.fingerprint());
-        assert_eq!(again.certificates_pem(), certificates);
+        assert_eq!(
+            again.certificates_pem().replace('\r', ""),
+            certificates.replace('\r', "")
+        );
+        let file = format!("{}{certificates}{}", *key, *key);
+        let from_one_file = TlsIdentity::from_pem(&file, &file).expect("valid");
+        assert_eq!(from_one_file.certificates_pem(), again.certificates_pem());
         assert_eq!(format!("{again:?}"), format!("TlsIdentity({})", identity.fingerprint()));
         let other = TlsIdentity::generate("end.example").expect("generated");
         assert_ne!(other.fingerprint(), identity.fingerprint());

@@ -16,7 +16,7 @@ same identity file trust each other: copy it to hosts of yours, or exchange fing
 
 Files of this user, in ~/.config/whimbrel or $XDG_CONFIG_HOME/whimbrel:
   identity.pem     the identity that commands use without --identity; made at first use
-  known-servers    servers that this user has connected to; a changed one is refused
+  known-servers    servers that this user has said yes to; another one at their addresses is refused
   trusted-clients  clients that servers of this user let in: a fingerprint in each line, then any text
 ";
 

@@ -70,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long, short = 'W', value_name = "TIME", default_value = "2 s", value_parser = parse_wait)]
     wait: Duration,
     /// Size of the IP packet in bytes, rounded up to a multiple of 4, at most the path MTU. The minimum is 94, with --insecure 66, with --auth-only 106; over IPv6 it is 20 more
-    #[arg(long, short = 's', value_name = "BYTES", default_value_t = 100, value_parser = clap::value_parser!(u16).range(66..))]
+    #[arg(long, short = 's', value_name = "BYTES", default_value_t = 128, value_parser = clap::value_parser!(u16).range(66..))]
     size: u16,
     /// Print only the summary
     #[arg(long, short)]

@@ -140,6 +140,8 @@ impl Caller<'_> {
         };
         let interrupted = || Failure::interrupted("interrupted before the connection was made");
         loop {
+            // One that was refused when keys were renewed is another matter.
+            let _ = self.security.peers.as_ref().and_then(|peers| peers.take_refused());
             let connected = tokio::select! {
                 connected = stack.connect(&self.to, self.options.port) => connected,
                 never = note_silence(secret, self.console) => match never {},
@@ -152,7 +154,9 @@ impl Caller<'_> {
             };
             let stranger = self.security.peers.as_ref().and_then(|peers| peers.take_refused());
             match (stranger, &self.security.peers) {
-                (Some(stranger), Some(peers)) if stranger.is_new && question::can_ask() => {
+                (Some(stranger), Some(peers))
+                    if stranger.is_new && attempt == Attempt::First && question::can_ask() =>
+                {
                     tokio::select! {
                         decided = question::ask(&self.to, peers, &stranger, self.console) => decided?,
                         () = interrupt.asked(1) => return Err(interrupted()),
@@ -236,7 +240,8 @@ fn explain(error: ConnectError, secret: Secret, own: Option<ShortFingerprint>) -
             "the other end has --auth-only: add it here, or remove it there".to_owned()
         }
         Protection::Identities if text.contains("required encryption") => {
-            "the other end does not encrypt: remove --insecure there, or add it here".to_owned()
+            "the other end does not encrypt: remove --insecure there; add it here only if nothing has to be protected"
+                .to_owned()
         }
         Protection::Identities if is_distrust(&text) => {
             let own = own.map_or("FINGERPRINT".to_owned(), |own| own.to_string());

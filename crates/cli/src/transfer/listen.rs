@@ -145,11 +145,12 @@ impl Unauthenticated {
         self.associations = stack.unproven();
         let short = stranger.fingerprint.short();
         let remedy = match peers.list_of_clients() {
-            Some(list) => format!("to let it in: --peer {short}, or add a line with it to {list}"),
-            None => format!("to let it in: --peer {short}"),
+            Some(list) => format!("--peer {short}, or a line with it in {list}"),
+            None => format!("--peer {short}"),
         };
         console.note(format!(
-            "warning: refused a client with the fingerprint {short}, which is not trusted; {remedy}"
+            "warning: refused a client: {}; if that is what a client of yours prints, {remedy} lets it in",
+            stranger.why
         ));
     }
 

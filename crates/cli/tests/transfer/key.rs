@@ -166,15 +166,20 @@ fn other_key_or_none_is_refused_and_explained_at_both_ends() {
             false,
         ),
         (&one, &[], "one end has --key FILE and the other has an identity", true),
-        (&[], &one, "one end has --key FILE and the other has an identity", true),
-        (&[], &none, "the other end encrypts: remove --insecure here", true),
+        (&[], &one, "one end has --key FILE and the other has an identity", false),
+        (&[], &none, "the other end encrypts: remove --insecure here", false),
         (
             &none,
             &[],
             "the other end does not encrypt: remove --insecure there",
             false,
         ),
-        (&[], &auth_only, "the other end encrypts: remove --auth-only here", true),
+        (
+            &[],
+            &auth_only,
+            "the other end encrypts: remove --auth-only here",
+            false,
+        ),
         (
             &auth_only,
             &[],

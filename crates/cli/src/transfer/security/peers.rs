@@ -32,6 +32,7 @@ pub(crate) enum Written {
 
 impl Written {
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let text = text.trim();
         let full = text.parse().map(Written::Full);
         let either = full.or_else(|_| text.parse().map(Written::Short));
         either.map_err(|error| error.to_string())
@@ -113,7 +114,9 @@ impl Peers {
     /// Returns an error if the list cannot be read.
     pub(super) fn server(own: Fingerprint, addrs: &[SocketAddr]) -> Result<Self, Failure> {
         let list = files::home()?.join("known-servers");
-        entries(&list).map_err(Failure::wrong_use)?;
+        for entry in entries(&list).map_err(Failure::wrong_use)? {
+            entry.places(&list).map_err(Failure::wrong_use)?;
+        }
         let addrs = addrs.iter().map(address::text).collect();
         Ok(Self::new(own, Trusted::Server { list, addrs }))
     }
@@ -161,28 +164,30 @@ impl Peers {
     }
 
     fn decide_on_server(&self, peer: &Fingerprint, list: &Path, addrs: &[String]) -> Result<(), Refusal> {
-        let entries = entries(list)?;
-        let is_there = |entry: &&Entry| {
-            entry
-                .rest
-                .split(',')
-                .any(|known| addrs.iter().any(|addr| addr == known))
-        };
-        let mut known = entries.iter().filter(is_there).peekable();
-        let Some(first) = known.peek().copied() else {
-            return match *peer == self.own {
-                true => Ok(()),
-                false => Err(Refusal {
-                    why: format!("its fingerprint {} is not known", peer.short()),
-                    is_new: true,
-                }),
-            };
-        };
-        if known.any(|entry| entry.end.is_of(peer)) {
-            return Ok(());
+        let mut known = Vec::new();
+        for entry in entries(list)? {
+            let places = entry.places(list)?;
+            known.push((entry, places));
         }
+        let at = |addr: &String| {
+            let there = known.iter().filter(|(_, places)| places.contains(addr));
+            there.map(|(entry, _)| entry).collect::<Vec<_>>()
+        };
+        // They are addresses of one host: this one must be known at each at which one is known.
+        let by_addr: Vec<_> = addrs.iter().map(|addr| (addr, at(addr))).collect();
+        let is_another = |there: &[&Entry]| !there.is_empty() && !there.iter().any(|entry| entry.end.is_of(peer));
+        let conflict = by_addr.iter().find(|(_, there)| is_another(there));
+        let Some((addr, first)) = conflict.and_then(|(addr, there)| Some((addr, there.first()?))) else {
+            if *peer == self.own || by_addr.iter().any(|(_, there)| !there.is_empty()) {
+                return Ok(());
+            }
+            return Err(Refusal {
+                why: format!("its fingerprint {} is not known", peer.short()),
+                is_new: true,
+            });
+        };
         Err(format!(
-            "its fingerprint is {}, but {} was at this address before ({}, line {}): another host may be in between. If the other end has a \
+            "its fingerprint is {}, but {} was at {addr} before ({}, line {}): another host may be in between. If the other end has a \
              new identity, compare it with what the other end prints, and remove the line",
             peer.short(),
             first.end.short(),
@@ -251,6 +256,22 @@ fn append(list: &Path, line: &str) -> io::Result<()> {
     file.write_all(format!("{end}{line}").as_bytes())
 }
 
+/// Refuses a list that is no regular file, or that other users can change.
+fn check(metadata: &std::fs::Metadata) -> Result<(), String> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = metadata.permissions().mode() & 0o777;
+        if mode & 0o022 != 0 {
+            return Err(format!("other users can change it (mode {mode:03o}); chmod 600"));
+        }
+    }
+    match metadata.is_file() {
+        true => Ok(()),
+        false => Err("it is not a regular file".to_owned()),
+    }
+}
+
 /// A line of a list.
 struct Entry {
     line: usize,
@@ -259,14 +280,31 @@ struct Entry {
     rest: String,
 }
 
+impl Entry {
+    /// Returns the addresses of a server as [`address::text`] writes them.
+    fn places(&self, list: &Path) -> Result<Vec<String>, String> {
+        let wrong = |why: String| format!("{}, line {}: {why}", shown(list), self.line);
+        let words = self.rest.split([',', ' ', '\t']).filter(|word| !word.is_empty());
+        let parsed = words.map(|word| address::parse_listen(word).map(|addr| address::text(&addr)));
+        let places: Vec<String> = parsed.collect::<Result<_, _>>().map_err(wrong)?;
+        match places.is_empty() {
+            true => Err(wrong("no address follows the fingerprint".to_owned())),
+            false => Ok(places),
+        }
+    }
+}
+
 /// Reads a list; none is an empty one. A line that cannot be read is an error: what it says might matter.
 fn entries(list: &Path) -> Result<Vec<Entry>, String> {
     let cannot = |error: io::Error| format!("{} cannot be read: {error}", shown(list));
-    let file = match File::open(list) {
-        Ok(file) => file,
+    // Opening a pipe without a writer would block.
+    let metadata = match std::fs::metadata(list) {
+        Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(cannot(error)),
     };
+    check(&metadata).map_err(|why| format!("{}: {why}", shown(list)))?;
+    let file = File::open(list).map_err(cannot)?;
     let mut text = String::new();
     file.take(LONGEST + 1).read_to_string(&mut text).map_err(cannot)?;
     if text.len() as u64 > LONGEST {
@@ -292,6 +330,8 @@ fn entries(list: &Path) -> Result<Vec<Entry>, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn fingerprint(byte: u8) -> Fingerprint {
@@ -344,7 +384,7 @@ mod tests {
         for byte in [1, 3] {
             let why = peers.judge(&identity(byte)).expect_err("it has changed");
             assert!(
-                why.contains("was at this address before") && why.contains("line 2"),
+                why.contains("was at 192.0.2.1:9899 before") && why.contains("line 2"),
                 "{why}"
             );
             assert!(peers.take_refused().is_some_and(|refused| !refused.is_new));
@@ -356,6 +396,29 @@ mod tests {
         in_list(&list, elsewhere)
             .judge(&identity(2))
             .expect_err("at another port");
+        // One that is known at one of the addresses is not trusted at one where another host is known.
+        let text = format!(
+            "{} 192.0.2.1\n{} 198.51.100.1:9899, 203.0.113.1\n",
+            fingerprint(2),
+            fingerprint(3)
+        );
+        std::fs::write(&list, text).expect("written");
+        for byte in [2, 3] {
+            peers
+                .judge(&identity(byte))
+                .expect_err("the addresses are those of two hosts");
+            assert!(peers.take_refused().is_some_and(|refused| !refused.is_new));
+        }
+        let alone = |list| Trusted::Server {
+            list,
+            addrs: vec!["203.0.113.1:9899".to_owned()],
+        };
+        in_list(&list, alone).judge(&identity(3)).expect("it is known");
+        for wrong in ["", " example", " 192.0.2.1 the-server", " 192.0.2.1:99999"] {
+            std::fs::write(&list, format!("{}{wrong}\n", fingerprint(2))).expect("written");
+            let why = peers.judge(&identity(2)).expect_err("no addresses");
+            assert!(why.contains("line 1"), "{why}");
+        }
     }
 
     #[test]
@@ -374,7 +437,12 @@ mod tests {
         for (byte, is_trusted) in [(2, true), (3, true), (4, false)] {
             assert_eq!(peers.judge(&identity(byte)).is_ok(), is_trusted, "{byte}");
         }
-        // What cannot be read lets nobody in.
+        // What cannot be read, or what others can change, lets nobody in.
+        let set_mode = |mode| std::fs::set_permissions(&list, std::fs::Permissions::from_mode(mode)).expect("a mode");
+        set_mode(0o662);
+        let why = peers.judge(&identity(2)).expect_err("others can change it");
+        assert!(why.contains("mode 662"), "{why}");
+        set_mode(0o644);
         for wrong in [&b"abc\n"[..], &[0xff, 0xfe], &[b' '; LONGEST as usize + 1]] {
             std::fs::write(&list, wrong).expect("written");
             let why = peers.judge(&identity(2)).expect_err("the list is wrong");

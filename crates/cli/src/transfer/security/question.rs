@@ -50,7 +50,8 @@ pub(crate) async fn ask(
     console.note(format!("  this end's fingerprint {}", peers.own()));
     console.note("compare them with what the other end prints; trust it from now on? yes or no:");
     for _ in 0..ATTEMPTS {
-        match answer().await.as_deref().map(str::trim) {
+        let answer = answer().await.map(|text| text.trim().to_lowercase());
+        match answer.as_deref() {
             Some("yes" | "y") => {
                 let list = peers.remember(&stranger.fingerprint)?;
                 console.note(format!("remembered in {list}"));
