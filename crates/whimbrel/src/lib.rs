@@ -135,7 +135,7 @@ pub use whimbrel_control::{Rate, Scheme, SchemeParts, Span};
 pub use whimbrel_proto::{
     AddressError, AssociationConfig, AssociationStats, AuthConfig, CloseReason, ConfigError, Discard, Ecn,
     ErrorDetection, HeartbeatTimer, JudgedLosses, MAX_PINGS, Message, MessagePayload, PathId, PathInfo, PathQuality,
-    PathState, PeerIdentity, Preset, ProtectionConfig, ProtectionStats, Reliability, RuleChanges, Scheduler,
+    PathState, PeerIdentity, Preset, ProtectionConfig, ProtectionStats, Reliability, Role, RuleChanges, Scheduler,
     SendFailure, SendFailureCause, State as AssociationState, StreamChange, StreamChangeError, StreamList,
 };
 

@@ -76,7 +76,7 @@ Exit codes:
   7    not trusted: the other end by this one, or this one by the other end
   130  interrupted (Ctrl-C) before the connection was made
 
-  Codes 3 to 6 apply to the first connection attempt. A client that has been connected tries again until \
+  Codes 3 to 7 apply to the first connection attempt. A client that has been connected tries again until \
 Ctrl-C.";
 
 /// Carry TCP connections, UDP datagrams and IP packets over all paths of one association
@@ -97,7 +97,8 @@ pub(crate) struct Args {
     /// addresses of this host, `[::]` all IPv4 and IPv6 addresses
     #[arg(long, value_name = "ADDR", value_delimiter = ',', requires = "server", value_parser = address::parse_listen)]
     listen: Vec<SocketAddr>,
-    /// With --server: a target to which clients may forward connections, as in their --forward. With /udp these are UDP datagrams. `any` allows all targets. May be repeated. Default: none
+    /// With --server: a target to which clients may forward connections, as in their --forward. With /udp these are UDP datagrams. `any` allows
+    /// all targets. May be repeated. Default: none
     #[arg(long, value_name = "HOST:PORT[/udp]", requires = "server", value_parser = parse_allow)]
     allow: Vec<Option<Target>>,
     /// Listen on a local TCP port, or with /udp on a UDP port. For each connection to it, or each source of datagrams, the server
@@ -107,8 +108,8 @@ pub(crate) struct Args {
     /// Time without datagrams after which both ends remove a flow of datagrams
     #[arg(long, value_name = "TIME", default_value = "60 s", value_parser = parse_idle, hide_short_help = true)]
     udp_idle: Duration,
-    /// Create a TUN device with this address (root, Linux). It is one of IPv4 or IPv6, or there is one of each. Both ends use addresses of the same network.
-    /// A server sends each packet to the client that owns the destination address: the first client that uses an address owns it
+    /// Create a TUN device with this address (root, Linux). It is an IPv4 or IPv6 address, or there is one of each. Both ends use addresses of
+    /// the same network. A server sends each packet to the client that owns the destination address: the first client that uses an address owns it
     /// until its association ends
     #[arg(long, value_name = "ADDR/PREFIX", value_delimiter = ',', value_parser = parse_network)]
     tun: Vec<Network>,

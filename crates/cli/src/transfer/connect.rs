@@ -155,7 +155,7 @@ impl Caller<'_> {
             let stranger = self.security.peers.as_ref().and_then(|peers| peers.take_refused());
             match (stranger, &self.security.peers) {
                 (Some(stranger), Some(peers))
-                    if stranger.is_new && attempt == Attempt::First && question::can_ask() =>
+                    if stranger.is_new && attempt == Attempt::First && question::can_ask(self.console) =>
                 {
                     tokio::select! {
                         decided = question::ask(&self.to, peers, &stranger, self.console) => decided?,
@@ -246,7 +246,7 @@ fn explain(error: ConnectError, secret: Secret, own: Option<ShortFingerprint>) -
         Protection::Identities if is_distrust(&text) => {
             let own = own.map_or("FINGERPRINT".to_owned(), |own| own.to_string());
             format!(
-                "the other end does not trust this one: add --peer {own} there, or a line with {own} to trusted-clients there"
+                "the other end does not trust this one: add --peer {own} there, or a line with {own} to trusted-clients there; if it has --ca, this one needs a certificate of its authorities"
             )
         }
         Protection::None if text.contains("requires encryption") => {

@@ -194,6 +194,11 @@ impl Console {
         lines.add(line);
     }
 
+    /// Returns whether a live view has the terminal.
+    pub(crate) fn has_view(&self) -> bool {
+        self.lock().is_some()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Option<VecDeque<String>>> {
         self.recent.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -196,9 +196,13 @@ impl Association {
             Ok(step) => step,
             Err(failure) => return self.end_keying(ctx, failure),
         };
+        // An end waits for the acknowledgement before it reports the association: a delayed one would cost 200 ms (RFC 7053). On another path the
+        // peer verifies the address again, encrypted, before it sends anything else there.
+        let immediate = self.sending.uses_primary();
         for content in step.messages {
             self.sending.enqueue_own(Message {
                 ppid: key_management::PPID,
+                immediate,
                 ..Message::new(0, content)
             });
         }

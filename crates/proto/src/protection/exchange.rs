@@ -76,8 +76,8 @@ pub(crate) fn own_offer(config: &ProtectionConfig, tie_breaker: u32) -> Option<O
     Parameter::DtlsKeyManagement(KeyManagement {
         tie_breaker,
         restart: false,
-        server: true,
-        client: true,
+        server: config.role != Some(Role::Client),
+        client: config.role != Some(Role::Server),
         methods: config.keys.as_ref()?.methods(),
     })
     .emit(&mut list);
@@ -219,6 +219,23 @@ mod tests {
         })
         .emit(&mut list);
         Offer::from_bytes(&list).expect("short")
+    }
+
+    // [dtls:5.1-4]
+    #[test]
+    fn an_end_offers_the_role_that_it_is_given_or_both() {
+        let offered = |role| {
+            let config = ProtectionConfig {
+                role,
+                ..ProtectionConfig::required(std::sync::Arc::new(crate::protection::InsecureNullKeys))
+            };
+            let offer = own_offer(&config, 7).expect("it has keys");
+            let parsed = offer.parse().expect("valid");
+            (parsed.client, parsed.server)
+        };
+        assert_eq!(offered(None), (true, true));
+        assert_eq!(offered(Some(Role::Client)), (true, false));
+        assert_eq!(offered(Some(Role::Server)), (false, true));
     }
 
     // The draft, "Establishment of a Protected Association": the server's list decides on the method, the tie breaker on the server.

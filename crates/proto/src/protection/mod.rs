@@ -150,6 +150,10 @@ pub struct ProtectionConfig {
     /// Whether an association without DTLS chunks is refused ("strict DTLS mode" of the draft). Otherwise whoever can change the packets of the
     /// handshake can remove the offer, and nothing is encrypted.
     pub required: bool,
+    /// The role in the first exchange that this end offers. By default it offers both, and the tie breakers decide (draft, "Role Determination").
+    /// The client of TLS is the first to learn who its peer is, and to refuse it. Two ends that offer only the same role refuse each other. Keys are
+    /// renewed by either end.
+    pub role: Option<Role>,
     /// How long the first exchange of messages of a key management method may take, from the handshake of SCTP on. Then the association ends. At
     /// least 1 ms. Default: 10 s.
     pub handshake_timeout: Span,
@@ -167,6 +171,7 @@ impl Default for ProtectionConfig {
         ProtectionConfig {
             keys: None,
             required: false,
+            role: None,
             handshake_timeout: Span::from_secs(10),
             rekey_interval: Span::from_secs(3600),
             rekey_bytes: 100_000_000_000,
@@ -224,7 +229,8 @@ impl PartialEq for ProtectionConfig {
             _ => false,
         };
         let times = |config: &Self| (config.handshake_timeout, config.rekey_interval, config.rekey_bytes);
-        same && self.required == other.required && times(self) == times(other)
+        let modes = |config: &Self| (config.required, config.role);
+        same && modes(self) == modes(other) && times(self) == times(other)
     }
 }
 

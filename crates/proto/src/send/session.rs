@@ -56,6 +56,11 @@ impl Sending {
         }
     }
 
+    /// Returns whether new data is sent on the primary path.
+    pub(crate) fn uses_primary(&self) -> bool {
+        self.choice.sending() == self.choice.primary()
+    }
+
     /// The packets are encrypted, and the peer has shown that it has the keys. New data is sent on the primary path again, unless it has failed.
     /// Addresses that have answered in plaintext have to answer once more: it may have been anyone who has.
     pub(crate) fn end_following(&mut self, now: Time) {

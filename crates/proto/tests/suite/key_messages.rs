@@ -10,7 +10,7 @@ use crate::support::paths::is_on;
 use crate::support::{Fate, Host, Net, Sent, addrs, data, resealed, view};
 use whimbrel_control::{Span, Time};
 use whimbrel_proto::{
-    AssocId, AssociationConfig, CloseReason, Discard, Event, KeySource, Message, PathState, ProtectionConfig,
+    AssocId, AssociationConfig, CloseReason, Discard, Event, KeySource, Message, PathState, ProtectionConfig, Role,
     Scheduler, SendError, State,
 };
 use whimbrel_wire::{Asconf, Causes, Chunk, ChunkType, Data, Parameters, Payload, Tsn, key_management};
@@ -148,6 +148,42 @@ fn an_end_is_connected_when_its_packets_are_encrypted_and_the_peer_has_shown_the
                     assert_eq!(last.types(), [ChunkType::DTLS], "what it sends from then on");
                 }
             }
+        }
+    }
+}
+
+// RFC 7053: a delayed acknowledgement would hold up an end by 200 ms, while the other one has nothing to send.
+#[test]
+fn an_exchange_of_keys_waits_for_no_delayed_acknowledgement() {
+    for seed in 1..6 {
+        let (mut net, _) = opened(1, seed, &friends());
+        // Two round trips of SCTP, two of the exchange, and Protection Established with its acknowledgement: 20 ms each.
+        connect(&mut net, Span::from_millis(130));
+    }
+}
+
+// The draft, "Role Determination": the server has the keys first, and seals the first packet (Protection Established).
+#[test]
+fn an_end_has_the_role_that_it_offers() {
+    for seed in 1..6 {
+        for (of_a, of_b) in [(Role::Client, Role::Server), (Role::Server, Role::Client)] {
+            let (mut at_a, mut at_b) = friends();
+            (at_a.protection.role, at_b.protection.role) = (Some(of_a), Some(of_b));
+            let (mut net, _) = opened(1, seed, &(at_a, at_b));
+            let ends = connect(&mut net, Span::from_millis(130));
+            exchange(&mut net, ends);
+            let first = net.wire.iter().find(|sent| sent.types() == [ChunkType::DTLS]);
+            let from_a = first.expect("packets are encrypted").from == Host::A;
+            assert_eq!(from_a, of_a == Role::Server, "{of_a:?}, seed {seed}");
+        }
+        for role in [Role::Client, Role::Server] {
+            let (mut at_a, mut at_b) = friends();
+            (at_a.protection.role, at_b.protection.role) = (Some(role), Some(role));
+            let (mut net, _) = opened(1, seed, &(at_a, at_b));
+            net.run_for(Span::from_secs(1));
+            let reason = net.close_reason(Host::A).expect("it ended").to_string();
+            assert!(reason.contains("incompatible roles"), "{reason}");
+            assert_eq!((connected(&net, Host::A), connected(&net, Host::B)), (0, 0));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use whimbrel::{AssociationConfig, AuthConfig, ProtectionConfig};
+use whimbrel::{AssociationConfig, AuthConfig, ProtectionConfig, Role};
 use whimbrel_secure::{Authorities, PreSharedKey, ShortFingerprint, TlsIdentity, TlsKeys, Trust};
 
 use super::files::shown;
@@ -151,7 +151,11 @@ impl SecurityOptions {
             let name = shown(&path);
             Failure::wrong_use(format!("identity {name}: {error}"))
         })?;
-        security.keys = ProtectionConfig::required(Arc::new(keys));
+        security.keys = ProtectionConfig {
+            // The end that connects judges first, so that a person always learns whom it has reached.
+            role: Some(if to.is_some() { Role::Client } else { Role::Server }),
+            ..ProtectionConfig::required(Arc::new(keys))
+        };
         Ok(())
     }
 

@@ -18,7 +18,7 @@ use whimbrel_secure::{Fingerprint, ShortFingerprint};
 
 use super::files::{self, shown};
 use crate::transfer::address;
-use crate::transfer::failure::Failure;
+use crate::transfer::failure::{Failure, NOT_TRUSTED};
 
 /// The longest list in bytes.
 const LONGEST: u64 = 4 << 20;
@@ -227,6 +227,17 @@ impl Peers {
         let Trusted::Server { list, addrs } = &self.trusted else {
             return Err(Failure::wrong_use("only servers are remembered"));
         };
+        // Another process may have asked at the same time.
+        match self.decide(server) {
+            Ok(()) => return Ok(shown(list)),
+            Err(refusal) if !refusal.is_new => {
+                return Err(Failure {
+                    code: NOT_TRUSTED,
+                    message: format!("the other end is not trusted: {}", refusal.why),
+                });
+            }
+            Err(_) => {}
+        }
         let line = format!("{server} {}\n", addrs.join(","));
         append(list, &line).map_err(|error| {
             Failure::file(format!(
@@ -375,6 +386,12 @@ mod tests {
         std::fs::write(&list, "# a comment without a line end").expect("written");
         peers.remember(&fingerprint(2)).expect("written");
         peers.judge(&identity(2)).expect("it is known");
+        // Two processes may have asked about different ends at once.
+        let late = peers.remember(&fingerprint(3)).expect_err("another one is known now");
+        assert_eq!(late.code, NOT_TRUSTED);
+        peers.remember(&fingerprint(2)).expect("it is there");
+        let text = std::fs::read_to_string(&list).expect("a list");
+        assert_eq!(text.lines().count(), 2, "{text}");
         let by_one = |list| Trusted::Server {
             list,
             addrs: vec!["198.51.100.1:9899".to_owned()],

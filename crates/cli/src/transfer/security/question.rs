@@ -13,9 +13,9 @@ use crate::transfer::failure::{Failure, NOT_TRUSTED};
 /// Answers that are tried before a text counts as a refusal.
 const ATTEMPTS: usize = 3;
 
-/// Returns whether there is someone to ask.
-pub(crate) fn can_ask() -> bool {
-    io::stdin().is_terminal() && io::stderr().is_terminal()
+/// Returns whether there is someone to ask. A live view would hide the question.
+pub(crate) fn can_ask(console: &Console) -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal() && !console.has_view()
 }
 
 /// The failure if a server is not trusted and nobody is asked.
