@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use whimbrel::{
-    Association, CloseReason, Listener, Message, ReceivedMessage, Reliability, Stack, StackConfig, StreamChange,
+    Association, CloseReason, Listener, Message, ReceivedMessage, Reliability, Span, Stack, StackConfig, StreamChange,
     StreamList,
 };
 use whimbrel_testkit::needs;
@@ -28,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const PORT: u16 = 5000;
 /// Binary data of WebRTC: it writes nothing else.
 const PPID: u32 = 53;
+/// Its window can stay at one packet until a message ends (docs/peers.md). Each packet then waits for an acknowledgement that is delayed.
+const SACK_DELAY: Span = Span::from_millis(10);
 /// Of the messages, in bytes.
 const LENS: [usize; 12] = [1, 2, 100, 1131, 1132, 1133, 1199, 1200, 1201, 5000, 65_536, 1 << 20];
 /// Chunk types (RFC 9260 §3.2).
@@ -42,11 +44,13 @@ const PLAIN: Rules = Rules {
 };
 
 fn config() -> StackConfig {
-    StackConfig {
+    let mut config = StackConfig {
         local: vec![([127, 0, 0, 1], 0).into()],
         port: PORT,
         ..StackConfig::default()
-    }
+    };
+    config.association.sack_delay = SACK_DELAY;
+    config
 }
 
 async fn accept(listener: &Listener) -> Association {
