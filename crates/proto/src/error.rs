@@ -49,6 +49,54 @@ pub enum ConnectError {
     /// The association's configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The INIT chunks that the ends have exchanged do not start an association.
+    #[error(transparent)]
+    Init(#[from] InitError),
+}
+
+/// One end of an association.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// This end.
+    Local,
+    /// The peer.
+    Peer,
+}
+
+impl core::fmt::Display for End {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            End::Local => "this end",
+            End::Peer => "the peer",
+        })
+    }
+}
+
+/// The reason why two INIT chunks that were exchanged by other means do not start an association.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum InitError {
+    /// The settings need what only a handshake provides: several addresses, authentication or encryption.
+    #[error(
+        "two INIT chunks start an association only if it is single-homed, without authentication and encryption of its own"
+    )]
+    Settings,
+    /// The bytes are not one INIT chunk.
+    #[error("the bytes of {0} are not one INIT chunk")]
+    NotAnInit(End),
+    /// The values of the chunk cannot be accepted (RFC 9260 §3.3.2).
+    #[error("the INIT of {end} cannot be accepted: {flaw}")]
+    Refused {
+        /// Whose INIT it is.
+        end: End,
+        /// What is wrong.
+        flaw: &'static str,
+    },
+    /// Both ends have the same tag and the same initial TSN: the peer has returned the INIT of this end instead of sending its own.
+    #[error("the INIT of the peer is that of this end")]
+    Same,
+    /// An association of this endpoint has, or has had, the tag.
+    #[error("the tag of this end's INIT has been used")]
+    TagInUse,
 }
 
 /// The reason why a change of addresses was not requested.

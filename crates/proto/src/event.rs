@@ -23,6 +23,11 @@ pub enum Event {
     SendSpace,
     /// Everything sent so far has been acknowledged.
     SendIdle,
+    /// The bytes of a stream in the send buffer have fallen to its threshold ([`set_buffered_low`](crate::Endpoint::set_buffered_low)).
+    BufferedLow {
+        /// The stream.
+        stream: u16,
+    },
     /// SEND FAILURE: an accepted message is given up. Each one is reported once, before [`Event::Restarted`] or [`Event::Closed`] if
     /// one of them is the cause.
     SendFailed(SendFailure),

@@ -33,8 +33,8 @@ pub use config::{
     AssociationConfig, AuthConfig, EndpointConfig, ErrorDetection, HeartbeatTimer, MAX_ADDRESSES, Preset, RuleChanges,
     Scheduler, SharedConfig,
 };
-pub use endpoint::{Endpoint, EndpointStats};
-pub use error::{AddressError, ConfigError, ConnectError, Discard, SendError};
+pub use endpoint::{Endpoint, EndpointStats, init_chunk};
+pub use error::{AddressError, ConfigError, ConnectError, Discard, End, InitError, SendError};
 pub use event::{CloseReason, Event, SendFailure, SendFailureCause};
 pub use ids::{AssocId, PathId};
 pub use message::{Message, MessagePayload, Received, Reliability};

@@ -92,7 +92,9 @@ impl Association {
     pub(super) fn push_init(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>, preserve_ms: Option<u32>) {
         let list = &mut ctx.scratch.parameters;
         list.clear();
-        list_addresses(&self.listed_addresses(), list);
+        if !self.config.single_homed {
+            list_addresses(&self.listed_addresses(), list);
+        }
         if let Some(increment_ms) = preserve_ms {
             Parameter::CookiePreservative { increment_ms }.emit(list);
         }
@@ -111,7 +113,10 @@ impl Association {
         {
             whimbrel_wire::tlv::append_tlv(list, offer.as_bytes());
         }
-        Parameter::SupportedAddressTypes(supported_types(&self.ends.local_addrs)).emit(list);
+        // RFC 8261 §6.1: neither addresses nor their types.
+        if !self.config.single_homed {
+            Parameter::SupportedAddressTypes(supported_types(&self.ends.local_addrs)).emit(list);
+        }
         packet.push(&Chunk::Init(Init {
             initiate_tag: self.ends.local_tag,
             a_rwnd: self.config.recv_buffer.max(MIN_RWND),
@@ -120,6 +125,25 @@ impl Association {
             initial_tsn: self.ends.local_initial_tsn,
             parameters: Parameters::from_wire_bytes(list),
         }));
+    }
+
+    /// Starts an association whose ends have exchanged their INIT chunks by other means.
+    pub(crate) fn begin(
+        ctx: &mut Context<'_>,
+        identity: Identity,
+        agreement: &Agreement,
+        local: TransportAddr,
+        remote: TransportAddr,
+    ) -> Association {
+        let path = Path::new(&identity.config, identity.truth.as_ref(), local, remote, true);
+        let (tag, initial_tsn) = (agreement.local_tag, agreement.local_initial_tsn);
+        let mut association = Association::new(identity, tag, initial_tsn, vec![path], ctx.random);
+        association.agree(ctx.scratch, agreement);
+        association.sending.use_primary();
+        association.establish(ctx);
+        let progress = association.sending.choose_path(ctx);
+        association.apply(ctx, progress);
+        association
     }
 
     /// Accepts an association from a valid cookie (RFC 9260 §5.1.5 step 5).
@@ -312,6 +336,7 @@ impl Association {
                 Err(refusal) => (Err(refusal), "an INIT ACK that cannot be accepted"),
             };
         let peer = match read {
+            Ok(peer) if self.config.single_homed => peer.with_one_address(meta.remote),
             Ok(peer) => peer,
             Err(refusal) => {
                 self.refuse_init_ack(ctx, meta, init_ack.initiate_tag, &refusal, flaw);

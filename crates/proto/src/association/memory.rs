@@ -58,7 +58,7 @@ impl Association {
     }
 
     /// Releases the memory of earlier transfers after an idle period of one heartbeat interval.
-    pub(super) fn release_memory(&mut self) {
+    pub(crate) fn release_memory(&mut self) {
         self.sending.release_memory();
         self.user.events.shrink_to_fit();
         if let Some(protection) = self.agreed.protection_mut() {

@@ -222,6 +222,12 @@ impl Association {
         self.sending.buffered()
     }
 
+    /// Returns the bytes of messages of an outbound stream that wait to be sent or acknowledged; 0 if they are not counted
+    /// ([`AssociationConfig::stream_buffers`](crate::AssociationConfig::stream_buffers)).
+    pub fn buffered_on(&self, stream: u16) -> usize {
+        self.sending.buffered_on(stream)
+    }
+
     /// Returns the sender's view of the peer's receive window (rwnd) in bytes.
     pub fn peer_rwnd(&self) -> u32 {
         self.sending.peer_rwnd()

@@ -261,7 +261,7 @@ impl Association {
             },
             None,
         );
-        self.handshake.init_retransmits += 1;
+        self.handshake.init_retransmits = self.handshake.init_retransmits.saturating_add(1);
         if self.handshake.init_retransmits > self.config.max_init_retransmits {
             self.close(ctx, CloseReason::HandshakeTimeout);
             return;

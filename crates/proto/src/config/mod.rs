@@ -7,6 +7,7 @@ mod preset;
 mod resolved;
 mod scheduler;
 mod shared;
+mod webrtc;
 
 use whimbrel_control::discriminator::DiscriminatorSpec;
 use whimbrel_control::multipath::coupling::CouplingSpec;
@@ -289,6 +290,20 @@ pub struct AssociationConfig {
     /// Encryption of all packets (draft-ietf-tsvwg-sctp-dtls-chunk). Experimental. Scenario files do not have it.
     #[cfg_attr(feature = "config", serde(skip))]
     pub protection: ProtectionConfig,
+    /// Whether the association has one path, below which another layer hides the addresses, as with SCTP over DTLS (RFC 8261 §6.1): INIT and
+    /// INIT ACK name neither addresses nor types of addresses, and those that the peer names are ignored. Scenario files do not have it.
+    #[cfg_attr(feature = "config", serde(skip))]
+    pub single_homed: bool,
+    /// Whether the association goes on retransmitting for as long as its user wants, INIT and COOKIE ECHO too: another layer decides whether
+    /// the peer can be reached, as ICE does below data channels. `association_max_retrans`, `path_max_retrans` and `max_init_retransmits`
+    /// have no effect then, and the path never becomes inactive. Scenario files do not have it.
+    #[cfg_attr(feature = "config", serde(skip))]
+    pub unlimited_retransmissions: bool,
+    /// Whether the bytes that each outbound stream has in the send buffer are counted
+    /// ([`Association::buffered_on`](crate::Association::buffered_on)), and [`Event::BufferedLow`](crate::Event::BufferedLow) reports when
+    /// they are few. It has no effect together with `protection`. Scenario files do not have it.
+    #[cfg_attr(feature = "config", serde(skip))]
+    pub stream_buffers: bool,
 }
 
 impl Default for AssociationConfig {
@@ -359,6 +374,9 @@ impl Default for AssociationConfig {
             address_translation: None,
             auth: AuthConfig::default(),
             protection: ProtectionConfig::default(),
+            single_homed: false,
+            unlimited_retransmissions: false,
+            stream_buffers: false,
         }
     }
 }

@@ -29,6 +29,12 @@ pub(crate) struct Resolved {
     pub(crate) recovers: bool,
     /// Constants of the retransmission timeout.
     pub(crate) rtt: Arc<RttConfig>,
+    /// Association.Max.Retrans; with unlimited retransmissions a number that no counter exceeds.
+    pub(crate) association_max_retrans: u32,
+    /// Path.Max.Retrans, likewise.
+    pub(crate) path_max_retrans: u32,
+    /// Max.Init.Retransmits, likewise.
+    pub(crate) max_init_retransmits: u32,
     /// HB.interval of the paths' own timers: zero (off) if all paths share one timer.
     pub(crate) path_hb_interval: Span,
 }
@@ -45,7 +51,14 @@ impl Resolved {
         }
         let parts = config.parts();
         let rules = config.resolved_rules();
+        let limit = |configured| match config.unlimited_retransmissions {
+            true => u32::MAX,
+            false => configured,
+        };
         Resolved {
+            association_max_retrans: limit(config.association_max_retrans),
+            path_max_retrans: limit(config.path_max_retrans),
+            max_init_retransmits: limit(config.max_init_retransmits),
             path_hb_interval: match rules.heartbeat_timer {
                 HeartbeatTimer::Association => Span::ZERO,
                 HeartbeatTimer::Path => config.hb_interval,

@@ -51,6 +51,7 @@ impl Endpoint {
         let mut unrecognized = Vec::new();
         let report = |raw: &[u8], list: &mut Vec<u8>| Parameter::Unrecognized(raw).emit(list);
         let peer = match PeerInit::read(&init, meta.remote, &self.local_addrs, &mut unrecognized, report) {
+            Ok(peer) if self.accepted_config.single_homed => peer.with_one_address(meta.remote),
             Ok(peer) => peer,
             Err(Refusal::Silent) => return Err(Discard::InvalidChunk),
             Err(Refusal::Abort(causes) | Refusal::AbortOnly(causes)) => {
@@ -259,7 +260,9 @@ impl Endpoint {
         sealed.clear();
         self.key.seal(&cookie, sealed);
         let mut parameters = Vec::with_capacity(sealed.len() + unrecognized.len() + 64);
-        address_parameters(&answer.local_addrs, &mut parameters);
+        if !answer.config.single_homed {
+            address_parameters(&answer.local_addrs, &mut parameters);
+        }
         Parameter::StateCookie(sealed).emit(&mut parameters);
         if both_capable_of_ecn {
             // RFC 4960 appendix A

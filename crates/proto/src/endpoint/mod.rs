@@ -13,6 +13,7 @@ mod peer_init;
 mod reply;
 mod small_map;
 mod table;
+mod two_inits;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -34,6 +35,7 @@ use limits::{Accepted, UnassociatedLimit};
 pub(crate) use peer_init::{MIN_RWND, PeerInit, Refusal, missing_cookie};
 pub(crate) use reply::{Guard, Replies, Reply, ReplyChunk};
 use table::Table;
+pub use two_inits::init_chunk;
 
 use crate::address::{Ecn, PacketMeta, Transmit, TransportAddr};
 use crate::association::{Association, BufferPool, Identity, State};
@@ -204,25 +206,10 @@ impl Endpoint {
         peer_port: u16,
         peer: &[TransportAddr],
     ) -> Result<AssocId, ConnectError> {
-        config.validate()?;
-        config.validate_truth(self.config.truth.is_some())?;
-        if peer.is_empty() {
-            return Err(ConnectError::NoAddress);
-        }
-        if self.table.live() >= self.config.max_associations {
-            return Err(ConnectError::TooMany);
-        }
         let peer = &peer[..peer.len().min(MAX_ADDRESSES)];
-        if let Some(own) = peer.iter().find(|addr| self.local_addrs.contains(addr))
-            && peer_port == self.config.local_port
-        {
-            return Err(ConnectError::Own(*own));
-        }
+        self.check_peer(&config, peer_port, peer)?;
         let mut pairs = Vec::with_capacity(peer.len());
         for (index, &remote) in peer.iter().enumerate() {
-            if self.table.by_peer(remote, peer_port).is_some() {
-                return Err(ConnectError::Exists(remote));
-            }
             if peer[..index].contains(&remote) {
                 continue;
             }
@@ -239,11 +226,7 @@ impl Endpoint {
         let id = self.table.next_id();
         let identity = Identity {
             id,
-            config: if config == **self.accepted_config {
-                self.accepted_config.clone()
-            } else {
-                Arc::new(Resolved::new(config))
-            },
+            config: self.resolve(config),
             local_addrs: self.local_addrs.clone(),
             local_port: self.config.local_port,
             peer_port,
@@ -256,15 +239,58 @@ impl Endpoint {
         Ok(id)
     }
 
+    /// Checks that an association with these settings may be opened to these addresses.
+    fn check_peer(
+        &self,
+        config: &AssociationConfig,
+        peer_port: u16,
+        peer: &[TransportAddr],
+    ) -> Result<(), ConnectError> {
+        config.validate()?;
+        config.validate_truth(self.config.truth.is_some())?;
+        if peer.is_empty() {
+            return Err(ConnectError::NoAddress);
+        }
+        if self.table.live() >= self.config.max_associations {
+            return Err(ConnectError::TooMany);
+        }
+        if let Some(own) = peer.iter().find(|addr| self.local_addrs.contains(addr))
+            && peer_port == self.config.local_port
+        {
+            return Err(ConnectError::Own(*own));
+        }
+        match peer
+            .iter()
+            .find(|&&remote| self.table.by_peer(remote, peer_port).is_some())
+        {
+            Some(&remote) => Err(ConnectError::Exists(remote)),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the settings with all that follows from them, shared with accepted associations if they are the same.
+    fn resolve(&self, config: AssociationConfig) -> Arc<Resolved> {
+        if config == **self.accepted_config {
+            self.accepted_config.clone()
+        } else {
+            Arc::new(Resolved::new(config))
+        }
+    }
+
     /// Returns a verification tag that is not in use.
     // [9260:5.3.1-3]
     fn new_tag(&mut self) -> u32 {
         loop {
             let tag = crate::association::random_tag(&mut *self.random);
-            if !self.table.has_tag(tag) && !self.consumed.has(tag) && !self.farewells.has(tag) {
+            if !self.has_used(tag) {
                 return tag;
             }
         }
+    }
+
+    /// Returns whether an association of this endpoint has this verification tag, or has had it lately.
+    fn has_used(&self, tag: u32) -> bool {
+        self.table.has_tag(tag) || self.consumed.has(tag) || self.farewells.has(tag)
     }
 
     /// Handles a received datagram: the bytes of an SCTP packet without IP and UDP headers.
@@ -495,6 +521,14 @@ impl Endpoint {
         })
     }
 
+    /// Sets the number of bytes that an outbound stream has in the send buffer at which [`Event::BufferedLow`] reports it, once it has had more. It
+    /// is 0 by default. Returns false if there is no such association, or if its bytes are not counted
+    /// ([`AssociationConfig::stream_buffers`]).
+    pub fn set_buffered_low(&mut self, id: AssocId, stream: u16, bytes: usize) -> bool {
+        let association = self.table.index(id).and_then(|index| self.table.at_mut(index));
+        association.is_some_and(|association| association.sending_mut().set_buffered_low(stream, bytes))
+    }
+
     /// Requests a change of streams: resets them, so that the numbers of their messages start at 0 again, or adds some (RFC 6525). One request
     /// after the other is sent to the peer. [`Event::StreamsChanged`] or [`Event::StreamChangeRefused`] follows, unless the peer restarts: all
     /// numbers start at 0 then. When outbound streams are reset, messages sent before are delivered before, and later ones wait for the peer's
@@ -580,6 +614,16 @@ impl Endpoint {
         self.local_addrs = addrs.into();
         self.config = config;
         Ok(())
+    }
+
+    /// Releases the memory that earlier transfers of an association needed. The heartbeats of an idle association do that too, if it has any.
+    pub fn release_memory_of(&mut self, id: AssocId) {
+        if let Some(index) = self.table.index(id)
+            && let Some(association) = self.table.at_mut(index)
+        {
+            association.release_memory();
+            self.table.note_receive_memory(index);
+        }
     }
 
     /// Calls `f` with the congestion control of a path, for example to replace parts of it. Returns `None` if there is

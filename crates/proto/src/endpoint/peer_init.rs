@@ -142,6 +142,13 @@ impl PeerInit {
         Ok(peer)
     }
 
+    /// Ignores the listed addresses: another layer hides those of the peer (RFC 8261 §6.1).
+    pub(crate) fn with_one_address(mut self, source: TransportAddr) -> PeerInit {
+        self.addrs = AddressList::new();
+        self.addrs.push(source);
+        self
+    }
+
     /// Reads the authentication parameters, if the local endpoint supports authentication.
     pub(crate) fn with_auth(mut self, init: &Init<'_>, config: &AssociationConfig) -> Result<PeerInit, Refusal> {
         if config.wants_auth() {

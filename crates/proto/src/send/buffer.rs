@@ -36,6 +36,9 @@ impl Sending {
             self.wants_room_for_short |= message.len() <= long_message(&self.config) as usize;
             return (self.take_progress(), Err(message));
         }
+        if let Some(streams) = self.outstanding.streams_mut() {
+            streams.add(message.stream, message.len());
+        }
         self.queue.push(message, now);
         self.wants_idle = true;
         self.allow_burst();
@@ -80,14 +83,19 @@ impl Sending {
         }
         self.queue
             .clear(|message, sent| events.push(Event::SendFailed(SendFailure::of(message, sent, cause))));
+        let streams = self.outstanding.take_streams();
         self.outstanding = fresh_ring(initial_tsn, self.paths.len(), &self.config, self.agreed.interleaves);
+        self.outstanding.count_streams(streams);
         events
     }
 
     /// Gives up messages of streams that the peer does not allow (RFC 9260 §5.1.1).
     pub(crate) fn give_up_streams(&mut self, allowed: u16) -> Progress {
-        let progress = &mut self.progress;
+        let (progress, mut streams) = (&mut self.progress, self.outstanding.streams_mut());
         self.queue.drop_streams(allowed, |message| {
+            if let Some(streams) = &mut streams {
+                streams.release(message.stream, message.len());
+            }
             progress.report(Event::SendFailed(SendFailure::of(
                 message,
                 false,
@@ -96,6 +104,37 @@ impl Sending {
         });
         self.notify_user_of_progress();
         self.take_progress()
+    }
+
+    /// Returns the bytes of a stream in the send buffer; 0 if they are not counted.
+    pub(crate) fn buffered_on(&self, stream: u16) -> usize {
+        self.outstanding.streams().map_or(0, |streams| streams.of(stream))
+    }
+
+    /// Sets the number of bytes of a stream at which [`Event::BufferedLow`] reports it. Returns whether they are counted.
+    pub(crate) fn set_buffered_low(&mut self, stream: u16, bytes: usize) -> bool {
+        let streams = self.outstanding.streams_mut();
+        streams.map(|streams| streams.set_threshold(stream, bytes)).is_some()
+    }
+
+    /// Bytes of a stream that have not been sent are given up.
+    pub(in crate::send) fn note_dropped(&mut self, stream: u16, bytes: usize) {
+        if let Some(streams) = self.outstanding.streams_mut() {
+            streams.release(stream, bytes);
+        }
+    }
+
+    /// Reports the streams of which the send buffer has few bytes now.
+    #[cold]
+    pub(in crate::send) fn report_low(&mut self) {
+        for stream in self
+            .outstanding
+            .streams_mut()
+            .map(|streams| streams.take_low())
+            .unwrap_or_default()
+        {
+            self.progress.report(Event::BufferedLow { stream });
+        }
     }
 
     /// Returns whether the send buffer has room for a message of `len` bytes. In the grown part of the buffer, messages

@@ -63,7 +63,11 @@ impl Sending {
     /// Gives up the messages that wait for a reset of their stream, and whose lifetime is over.
     pub(in crate::send) fn give_up_kept(&mut self, now: Time) {
         let (stats, progress) = (&mut self.stats, &mut self.progress);
+        let mut streams = self.outstanding.streams_mut();
         self.queue.drop_expired_kept(now, |message| {
+            if let Some(streams) = &mut streams {
+                streams.release(message.stream, message.len());
+            }
             stats.messages_given_up_unsent += 1;
             let failure = SendFailure::of(message, false, SendFailureCause::GivenUp);
             progress.report(Event::SendFailed(failure));
@@ -87,6 +91,7 @@ impl Sending {
             let sent = self.outstanding.gives_way(limit);
             if let Some(message) = self.queue.drop_for(limit, sent.map_or(0, |(number, _)| number)) {
                 self.stats.messages_given_up_unsent += 1;
+                self.note_dropped(message.stream, message.len());
                 self.progress.report(Event::SendFailed(SendFailure::of(
                     &message,
                     false,
@@ -105,11 +110,13 @@ impl Sending {
         let Some(given_up) = self.outstanding.give_up(seq) else {
             return;
         };
+        let rest = self.queue.rest(given_up.stream).bytes;
         if !given_up.is_whole
             && let Some(last) = self.queue.drop_rest(given_up.stream)
         {
             let path = self.choice.sending();
             self.outstanding.end_given_up(last, path, now);
+            self.note_dropped(given_up.stream, rest);
         }
         self.report_given_up(given_up);
         for (index, path) in self.paths.numbered_mut() {
@@ -134,9 +141,11 @@ impl Sending {
             self.give_up_sent(now, last);
             return;
         }
+        let left = self.queue.next_len().unwrap_or(0);
         let Some((message, rest)) = self.queue.drop_next() else {
             return;
         };
+        self.note_dropped(message.stream, left);
         let sent = rest.is_some();
         if let Some(last) = rest {
             // What was sent of it is acknowledged.

@@ -61,7 +61,7 @@ use path::{Path, Paths};
 use peer_window::PeerWindow;
 use probes::Probing;
 use queue::SendQueue;
-use ring::Outstanding;
+use ring::{Outstanding, StreamBuffers};
 use timers::Timers;
 
 /// With interleaving, as many messages are begun at a time as the peer's receive window holds such parts, but at least [`MIN_BEGUN`]. More
@@ -181,6 +181,9 @@ impl Sending {
             paths: Paths::new(paths),
             config,
         };
+        if sending.config.stream_buffers && sending.config.protection.keys.is_none() {
+            sending.outstanding.count_streams(Some(Box::default()));
+        }
         sending.limit_data();
         sending
     }
@@ -205,6 +208,9 @@ impl Sending {
     /// Returns what the call has brought about.
     #[inline]
     fn take_progress(&mut self) -> Progress {
+        if self.outstanding.streams().is_some_and(StreamBuffers::has_low) {
+            self.report_low();
+        }
         core::mem::take(&mut self.progress)
     }
 

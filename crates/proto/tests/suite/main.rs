@@ -65,4 +65,5 @@ mod torture;
 mod transfer;
 mod translation;
 mod unexpected_handshake;
+mod webrtc;
 mod zero_checksum;

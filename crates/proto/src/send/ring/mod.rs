@@ -14,6 +14,7 @@ mod process_sack;
 mod report;
 mod reported;
 mod slot;
+mod stream_buffers;
 #[cfg(test)]
 mod tests;
 
@@ -21,5 +22,6 @@ pub(crate) use give_up_message::GivenUp;
 pub(crate) use lost::LostChunk;
 pub(crate) use outstanding::Outstanding;
 pub(crate) use report::{Extent, Implausibility, MissingRules, PathAck, SackObserver, SackOutcome, SackReport};
+pub(crate) use stream_buffers::StreamBuffers;
 #[cfg(test)]
 pub(crate) use tests::fragment;

@@ -16,6 +16,7 @@
 //! | `acks` | `start_acks`, `process_sack.rs`, `process_paths.rs`, `process_copies.rs` |
 //! | `sequences`, `copies` | `path_sequence.rs`, `copies.rs`, called from all files |
 //! | `ordered` | `push`, `pop`, `ordered_messages` |
+//! | `streams` | `pop`, `free`; [`StreamBuffers`] by `send/buffer.rs` and `send/give_up.rs` |
 //! | `limits` | `push`, `pop`, `give_up_message.rs`; `lost.rs` counts retransmissions |
 
 use std::collections::VecDeque;
@@ -31,6 +32,7 @@ use super::path_sequence::{ChunkState, PathSequences};
 use super::report::{PathAck, SackReport};
 use super::reported::Reported;
 use super::slot::{Fate, Slot};
+use super::stream_buffers::StreamBuffers;
 use crate::PathId;
 use crate::message::MessagePayload;
 use crate::send::queue::{Buffered, Fragment, Limit};
@@ -92,6 +94,8 @@ pub(crate) struct Outstanding {
     pub(super) ordered: Option<Box<OrderedMessages>>,
     /// Present while messages in the ring may be given up.
     pub(super) limits: Option<Box<Limits>>,
+    /// Present only if the bytes of each stream are counted, with those that wait.
+    streams: Option<Box<StreamBuffers>>,
 }
 
 /// Times and positions of retransmissions, in the order of their times.
@@ -124,7 +128,30 @@ impl Outstanding {
             copies: None,
             ordered: None,
             limits: None,
+            streams: None,
         }
+    }
+
+    /// Counts the bytes of each stream from now on, or goes on counting them: all that were in another ring are given up.
+    pub(crate) fn count_streams(&mut self, streams: Option<Box<StreamBuffers>>) {
+        self.streams = streams;
+        if let Some(streams) = &mut self.streams {
+            streams.release_all();
+        }
+    }
+
+    /// Returns what the streams have in the send buffer, if it is counted.
+    pub(crate) fn streams(&self) -> Option<&StreamBuffers> {
+        self.streams.as_deref()
+    }
+
+    pub(crate) fn streams_mut(&mut self) -> Option<&mut StreamBuffers> {
+        self.streams.as_deref_mut()
+    }
+
+    /// Stops counting the bytes of each stream.
+    pub(crate) fn take_streams(&mut self) -> Option<Box<StreamBuffers>> {
+        self.streams.take()
     }
 
     /// Returns the number of paths.
@@ -505,7 +532,11 @@ impl Outstanding {
             return 0;
         };
         let (freed, long, path) = (slot.data_len(), slot.long_len(), slot.path);
+        let stream = slot.fragment.stream;
         slot.fragment.payload = MessagePayload::Zeros(0);
+        if let Some(streams) = &mut self.streams {
+            streams.release(stream, freed as usize);
+        }
         self.data_held -= freed;
         self.long_held -= long;
         self.paths[usize::from(path)].held -= freed;
@@ -534,6 +565,9 @@ impl Outstanding {
         self.data_held -= slot.data_len();
         self.long_held -= slot.long_len();
         self.paths[usize::from(slot.path)].held -= slot.data_len();
+        if let Some(streams) = &mut self.streams {
+            streams.release(slot.fragment.stream, slot.data_len() as usize);
+        }
         if let Some(sequences) = &mut self.sequences {
             sequences.on_passed(slot.path);
         }
@@ -664,6 +698,7 @@ impl Outstanding {
             })
             + self.reported.heap_bytes()
             + self.limits.as_ref().map_or(0, |limits| limits.heap_bytes())
+            + self.streams.as_ref().map_or(0, |streams| streams.heap_bytes())
             + self.acks.capacity() * size_of::<PathAck>()
     }
 }
