@@ -240,6 +240,11 @@ impl Session {
         Some(message)
     }
 
+    /// Returns the payload protocol identifier of the next message of a stream, if there is one to read.
+    pub fn next_ppid(&self, stream: u16) -> Option<u32> {
+        self.streams.next_ppid(stream)
+    }
+
     /// Opens a stream, which is then in use until both directions have been reset. Returns false if it is in use.
     pub fn open(&mut self, stream: u16) -> bool {
         let is_free = self.streams.get(stream).is_none();
@@ -277,6 +282,18 @@ impl Session {
     /// Returns the streams in use.
     pub fn open_streams(&self) -> impl Iterator<Item = u16> + '_ {
         self.streams.open()
+    }
+
+    /// Takes back [`Session::open`] for a stream on which nothing has been sent or received.
+    pub fn forget(&mut self, stream: u16) {
+        self.streams.forget(stream);
+    }
+
+    /// Sets the weight with which a stream shares the capacity with others.
+    pub fn set_weight(&mut self, stream: u16, weight: u16) {
+        if let Some(id) = self.id {
+            self.endpoint.set_stream_value(id, stream, weight);
+        }
     }
 
     /// Sends nothing more on a stream.

@@ -152,6 +152,28 @@ impl Streams {
         }
     }
 
+    /// Returns the payload protocol identifier of the next message of a stream.
+    pub(crate) fn next_ppid(&self, stream: u16) -> Option<u32> {
+        let pair = self
+            .pairs
+            .get(&stream)
+            .filter(|pair| pair.is_open && !pair.is_stopped)?;
+        match pair.waiting.front() {
+            Some(Entry::Message(message)) => Some(message.ppid),
+            _ => None,
+        }
+    }
+
+    /// Forgets a stream that has not been used.
+    pub(crate) fn forget(&mut self, stream: u16) {
+        let is_unused = |pair: &Pair| {
+            pair.waiting.is_empty() && pair.parts.iter().all(Vec::is_empty) && pair.own_reset == OwnReset::No
+        };
+        if self.pairs.get(&stream).is_some_and(is_unused) {
+            self.pairs.remove(&stream);
+        }
+    }
+
     /// Takes the next message of a stream.
     pub(crate) fn take(&mut self, stream: u16) -> Option<Incoming> {
         let pair = self

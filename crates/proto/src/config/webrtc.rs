@@ -40,7 +40,8 @@ impl AssociationConfig {
             partial_reliability: true,
             stream_changes: true,
             interleaving: true,
-            scheduler: Scheduler::RoundRobin,
+            // RFC 8831 §6.4: the weight is the priority of the channel.
+            scheduler: Scheduler::WeightedFair,
             zero_checksum: Some(ErrorDetection::Dtls),
             scheme: Scheme::by_name("whimbrel").unwrap_or_default(),
             // DTLS carries no marks.

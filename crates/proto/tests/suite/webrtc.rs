@@ -34,8 +34,8 @@ fn from_two_inits() -> (Net, AssocId, AssocId) {
     let config = AssociationConfig::webrtc();
     let mut net = Net::with_config(1, &config, 1);
     let (of_a, of_b) = (init_of(&config, 1), init_of(&config, 2));
-    let a = begin(&mut net, Host::A, &of_a, &of_b).unwrap();
-    let b = begin(&mut net, Host::B, &of_b, &of_a).unwrap();
+    let a = begin(&mut net, Host::A, &of_a, &of_b).expect("both start");
+    let b = begin(&mut net, Host::B, &of_b, &of_a).expect("both start");
     (net, a, b)
 }
 
@@ -167,6 +167,10 @@ fn unusable_inits_start_nothing() {
     let error = begin(&mut net, Host::A, &own, &peer).unwrap_err();
     assert!(matches!(error, ConnectError::Exists(_)), "{error}");
     let now = net.now;
+    // The tag is in use until the association has ended: here, by one with another peer port.
+    let to = addrs(Host::B, 1)[0];
+    let second = net.a.connect_with_inits(now, config, 4711, to, &own, &peer);
+    assert_eq!(second.unwrap_err(), ConnectError::Init(InitError::TagInUse));
     net.a.abort(now, ended, "the test");
     net.run_for(Span::from_secs(1));
     let multi_homed = AssociationConfig::default();
@@ -233,6 +237,24 @@ fn rfc_8261_6_1_the_handshake_names_no_addresses() {
         }
     }
     assert_eq!(seen, 2);
+}
+
+// RFC 8261 §6.1: the layer below hides the addresses that a peer lists all the same.
+#[test]
+fn rfc_8261_6_1_addresses_in_an_init_are_ignored() {
+    let mut net = Net::with_config(2, &AssociationConfig::webrtc(), 1);
+    net.connect(&AssociationConfig::default(), 1);
+    net.run_for(Span::from_millis(100));
+    let lists = |sent: &Sent| match view(&sent.bytes).chunks().next() {
+        Some(Ok(Chunk::Init(init))) => init.parameters.iter().any(|it| matches!(it, Ok(Parameter::Ipv4(_)))),
+        _ => false,
+    };
+    assert!(net.wire.iter().any(lists));
+    let accepted = net.only(Host::B);
+    assert_eq!(
+        net.host(Host::B).association(accepted).map(|it| it.paths().count()),
+        Some(1)
+    );
 }
 
 // RFC 8831 §6: both ends may open the association.

@@ -1,0 +1,8 @@
+//! Data channels over a link in virtual time.
+
+#![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
+
+mod channels;
+mod flaws;
+mod net;
+mod sessions;
