@@ -1,10 +1,12 @@
 //! `cargo xtask test`: runs all tests and prints a summary line.
 
+mod examples;
 mod machine;
 mod python;
 
 use std::collections::BTreeMap;
-use std::process::{Child, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
 
@@ -22,7 +24,7 @@ pub(crate) const PART: &str = "NOT RUN IN PART: ";
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Run only tests whose name contains this; `quick` runs those without real time, sockets and other programs, `python` those of the
-    /// Python package
+    /// Python package, `str0m` those of its example
     filter: Option<String>,
     /// Fail if a test was not run because this machine lacks what it needs
     #[arg(long)]
@@ -61,52 +63,75 @@ pub(crate) fn run(args: &Args) -> Outcome {
         ));
     }
     let list = tempfile::NamedTempFile::new().map_err(|e| format!("no file for the list of tests not run: {e}"))?;
-    let mut command = process::cargo(&["test", "--workspace", "--no-fail-fast"]);
-    match filter {
-        // The suites of all crates; tests in real time, with sockets or beside other programs have test programs of their own.
-        Some("quick") => command.args(["--lib", "--bins", "--test", "suite", "--test", "memory"]),
-        Some(filter) => command.arg(filter),
-        None => &mut command,
-    };
-    note(&format!("$ {}", process::line(&command)));
-    // Commands under test make an identity at first use: not among the files of the user.
-    let settings = tempfile::tempdir().map_err(|e| format!("no folder for identities: {e}"))?;
-    let mut child = command
-        .env(LIST, list.path())
-        .env("XDG_CONFIG_HOME", settings.path())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|e| format!("cannot start {}: {e}", process::line(&command)))?;
-    let stdout = child.stdout.take().expect("standard output was asked for");
-    let lines = process::lines_of(stdout);
-    // The first line comes when everything is built.
-    let mut line = lines.recv().map_err(|_| RecvTimeoutError::Disconnected);
-    while let Ok(read) = line {
-        say(&read);
-        totals.read(&read);
-        line = lines.recv_timeout(process::SILENCE);
+    let mut succeeded = true;
+    if filter != Some("str0m") {
+        let mut command = process::cargo(&["test", "--workspace", "--no-fail-fast"]);
+        match filter {
+            // The suites of all crates; tests in real time, with sockets or beside other programs have test programs of their own.
+            Some("quick") => command.args(["--lib", "--bins", "--test", "suite", "--test", "memory"]),
+            Some(filter) => command.arg(filter),
+            None => &mut command,
+        };
+        // Commands under test make an identity at first use: not among the files of the user.
+        let settings = tempfile::tempdir().map_err(|e| format!("no folder for identities: {e}"))?;
+        command.env("XDG_CONFIG_HOME", settings.path());
+        succeeded = totals.follow(&mut command, list.path())?.success();
     }
-    let is_running = |child: &mut Child| child.try_wait().is_ok_and(|status| status.is_none());
-    if line == Err(RecvTimeoutError::Timeout) && is_running(&mut child) {
-        process::end(&mut child);
-        say(&totals.report());
-        return Err(format!(
-            "the tests printed nothing for {} minutes and were ended; still running: {}",
-            process::SILENCE.as_secs() / 60,
-            totals.running()
-        ));
+    // Without a test program, the build has failed.
+    if filter == Some("str0m") || filter.is_none() && totals.programs > 0 {
+        match examples::ready() {
+            Ok(mut command) => succeeded &= totals.follow(&mut command, list.path())?.success(),
+            Err(reason) => totals.not_run_at_all("str0m::all tests of the example", &reason),
+        }
     }
-    let status = child.wait().map_err(|e| format!("lost the tests: {e}"))?;
     let noted = std::fs::read_to_string(list.path()).map_err(|e| format!("lost the list of tests not run: {e}"))?;
     noted.lines().for_each(|line| totals.note(line));
-    // Without a test program, the build has failed, and the command that the package's tests run is not that of this code.
+    // Nor is the command that the package's tests run that of this code then.
     if filter.is_none() && totals.programs > 0 {
         totals.python(python::test(true));
     }
-    totals.conclude(start, args.strict, status.success())
+    totals.conclude(start, args.strict, succeeded)
 }
 
 impl Totals {
+    /// Runs tests by cargo, prints what they print, and adds their results. They note tests that are not run in `list`.
+    fn follow(&mut self, command: &mut Command, list: &Path) -> Result<ExitStatus, String> {
+        note(&format!("$ {}", process::line(command)));
+        let mut child = command
+            .env(LIST, list)
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|e| format!("cannot start {}: {e}", process::line(command)))?;
+        let stdout = child.stdout.take().expect("standard output was asked for");
+        let lines = process::lines_of(stdout);
+        // The first line comes when everything is built.
+        let mut line = lines.recv().map_err(|_| RecvTimeoutError::Disconnected);
+        while let Ok(read) = line {
+            say(&read);
+            self.read(&read);
+            line = lines.recv_timeout(process::SILENCE);
+        }
+        let is_running = |child: &mut Child| child.try_wait().is_ok_and(|status| status.is_none());
+        if line == Err(RecvTimeoutError::Timeout) && is_running(&mut child) {
+            process::end(&mut child);
+            say(&self.report());
+            return Err(format!(
+                "the tests printed nothing for {} minutes and were ended; still running: {}",
+                process::SILENCE.as_secs() / 60,
+                self.running()
+            ));
+        }
+        child.wait().map_err(|e| format!("lost the tests: {e}"))
+    }
+
+    /// Notes that tests outside the workspace were not run. They count as one.
+    fn not_run_at_all(&mut self, tests: &str, reason: &str) {
+        let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+        note(&format!("NOT RUN: {tests}: {reason}"));
+        self.passed += 1;
+        self.note(&format!("{WHOLE}{tests}: {reason}"));
+    }
+
     /// Returns the tests that have not ended for long, as far as the test harness names them.
     fn running(&self) -> String {
         match self.slow.as_slice() {
@@ -129,11 +154,7 @@ impl Totals {
                 }
             }
             Err(python::NotTested::NotRun(reason)) => {
-                let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
-                note(&format!("NOT RUN: the tests of the Python package: {reason}"));
-                // It counts as one test.
-                self.passed += 1;
-                self.note(&format!("{WHOLE}python::all tests of the Python package: {reason}"));
+                self.not_run_at_all("python::all tests of the Python package", &reason);
             }
             Err(python::NotTested::Failed(reason)) => {
                 self.failed += 1;
