@@ -69,6 +69,7 @@ pub(crate) fn start(number: u64, offer: &str, address: IpAddr, bytes: u64, slot:
     let run = move || {
         let started = Instant::now();
         let end = peer.run().unwrap_or_else(|error| format!("error: {error}"));
+        peer.say_goodbye();
         let (took, echoes) = (started.elapsed().as_secs_f64(), peer.echoes);
         let dropped = match peer.dropped {
             0 => String::new(),
@@ -152,6 +153,20 @@ impl Peer {
             }
             if self.receive(&mut datagram, timeout.min(limit), now)? {
                 heard = Instant::now();
+            }
+        }
+    }
+
+    /// Tells the browser that the connection has ended, if it is still there.
+    fn say_goodbye(&mut self) {
+        let _ = self.rtc.close();
+        while let Ok(output) = self.rtc.poll_output() {
+            match output {
+                Output::Transmit(packet) => {
+                    let _ = self.socket.send_to(&packet.contents, packet.destination);
+                }
+                Output::Event(_) => {}
+                Output::Timeout(_) => break,
             }
         }
     }
