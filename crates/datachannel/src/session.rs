@@ -70,6 +70,9 @@ pub struct Session {
 const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 0);
 const REMOTE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 0);
 
+/// How late timers may be: many drivers sleep in a read with a timeout, which Linux rounds up to its clock tick, often 4 ms.
+const TIMER_GRANULARITY: Span = Span::from_millis(5);
+
 /// Quiet time after which memory is released.
 const QUIET: Span = Span::from_secs(10);
 
@@ -92,6 +95,7 @@ impl Session {
             association: config.clone().into(),
             max_associations: 2,
             answer_out_of_the_blue: false,
+            timer_granularity: TIMER_GRANULARITY,
             ..EndpointConfig::default()
         };
         Ok(Session {

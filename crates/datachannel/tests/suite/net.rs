@@ -70,6 +70,10 @@ pub(crate) struct Net<A: End, B: End> {
     random: Rng,
     /// Share of the packets that are lost.
     pub(crate) loss: f64,
+    /// How late the drivers' timers are.
+    pub(crate) late: Span,
+    /// The most packets that A has sent at once.
+    pub(crate) burst: usize,
     /// Whether the events that report low buffers are kept.
     pub(crate) reports_low: bool,
     /// Stream, PPID and whether it is unordered, of the chunks that carry user data from A.
@@ -88,6 +92,8 @@ impl<A: End, B: End> Net<A, B> {
             free: [Time::ZERO; 2],
             random: Rng::stream(7, "link"),
             loss: 0.0,
+            late: Span::ZERO,
+            burst: 0,
             reports_low: false,
             sent_by_a: Vec::new(),
         }
@@ -96,6 +102,7 @@ impl<A: End, B: End> Net<A, B> {
     /// Sends what the ends have to send, and takes their events.
     fn drain(&mut self) {
         for to_b in [true, false] {
+            let mut packets = 0;
             loop {
                 let packet = if to_b {
                     self.a.poll_transmit(self.now)
@@ -103,8 +110,10 @@ impl<A: End, B: End> Net<A, B> {
                     self.b.poll_transmit(self.now)
                 };
                 let Some(packet) = packet else { break };
+                packets += 1;
                 if to_b {
                     self.sent_by_a.extend(user_data(&packet));
+                    self.burst = self.burst.max(packets);
                 }
                 let free = &mut self.free[usize::from(to_b)];
                 *free = (*free).max(self.now) + PACKET_TIME;
@@ -129,7 +138,9 @@ impl<A: End, B: End> Net<A, B> {
         loop {
             self.drain();
             let arrival = self.flying.iter().map(|flying| flying.at).min();
-            let next = [arrival, self.a.next_timeout(), self.b.next_timeout()];
+            let timers = [self.a.next_timeout(), self.b.next_timeout()];
+            let [a, b] = timers.map(|timer| timer.map(|at| at.max(self.now) + self.late));
+            let next = [arrival, a, b];
             let next = next.into_iter().flatten().min().filter(|&at| at <= end);
             let Some(next) = next else {
                 self.now = end;

@@ -95,3 +95,30 @@ fn many_streams_are_reset_at_once() {
     assert_eq!(net.events_a.iter().filter(done).count(), 1000);
     assert_eq!(net.events_b.iter().filter(done).count(), 1000);
 }
+
+// The socket buffer of a browser holds some 100 packets. A driver that is late must not be slow for it.
+#[test]
+fn packets_are_paced_by_drivers_with_coarse_timers() {
+    for late in [0, 1, 4] {
+        let mut net = Net::new(session("a"), session("b"));
+        net.late = Span::from_millis(late);
+        net.a.connect(net.now).unwrap();
+        net.run(SECOND);
+        net.a.open(0);
+        let (start, mut sent, mut read) = (net.now, 0, 0);
+        net.run_until("the end of the transfer", |net| {
+            while sent < 500 && net.a.buffered(0) < 900_000 {
+                net.a.send(net.now, bytes(0, 60_000)).unwrap();
+                sent += 1;
+            }
+            while net.b.read(net.now, 0).is_some() {
+                read += 1;
+            }
+            read == 500
+        });
+        // 30 MB at 100 Mbit/s take 2.4 s, and 2.9 s with the headers.
+        let time = net.now.since(start);
+        assert!(time < SECOND * 5, "timers late by {late} ms: {time:?}");
+        assert!(net.burst <= 70, "timers late by {late} ms: {} packets at once", net.burst);
+    }
+}
