@@ -315,6 +315,7 @@ impl DataChannels {
         let known = self.channels.get(&channel)?;
         let stream = known.stream.filter(|_| known.stage == Stage::Open)?;
         let ppid = self.session.next_ppid(stream).filter(|&ppid| ppid != DCEP)?;
+        let this_use = self.session.use_of(stream);
         let Incoming { content, .. } = self.session.read(now, stream)?;
         let message = match ppid {
             TEXT => String::from_utf8(content)
@@ -325,9 +326,11 @@ impl DataChannels {
             BINARY_EMPTY => Ok(ChannelMessage::Binary(Vec::new())),
             _ => Err(Flaw::Ppid(ppid)),
         };
+        let is_over = self.session.use_of(stream) != this_use;
         match message {
+            Ok(_) if is_over => {}
             Ok(_) => self.on_readable(now, stream, false),
-            Err(flaw) => self.close_for(now, channel, ChannelEnd::Flaw(flaw)),
+            Err(flaw) => self.close_for_flaw(now, channel, flaw, is_over),
         }
         self.pump(now);
         message.ok()
@@ -460,9 +463,12 @@ impl DataChannels {
                 }
                 return;
             }
+            let this_use = self.session.use_of(stream);
             let Some(message) = self.session.read(now, stream) else {
                 return;
             };
+            // The peer has ended the use before: events about the end and about the next use follow.
+            let is_over = self.session.use_of(stream) != this_use;
             let dcep = if ppid == DCEP {
                 Dcep::parse(&message.content)
             } else {
@@ -470,24 +476,31 @@ impl DataChannels {
             };
             match (known, dcep) {
                 (Some(channel), Ok(Dcep::Ack)) => self.on_answer(channel),
-                (Some(channel), Ok(Dcep::Open(_))) => self.close_for(now, channel, ChannelEnd::Flaw(Flaw::InUse)),
-                (Some(channel), Err(flaw)) => self.close_for(now, channel, ChannelEnd::Flaw(flaw)),
-                (None, Ok(Dcep::Open(config))) => self.on_open(now, stream, role, config),
-                (None, Ok(Dcep::Ack)) => self.refuse(now, stream, Flaw::NotOpen),
-                (None, Err(flaw)) => self.refuse(now, stream, flaw),
+                (Some(channel), Ok(Dcep::Open(_))) => self.close_for_flaw(now, channel, Flaw::InUse, is_over),
+                (Some(channel), Err(flaw)) => self.close_for_flaw(now, channel, flaw, is_over),
+                (None, Ok(Dcep::Open(config))) => {
+                    if let Err(flaw) = self.on_open(stream, role, config) {
+                        self.refuse(now, stream, flaw, is_over);
+                    }
+                }
+                (None, Ok(Dcep::Ack)) => self.refuse(now, stream, Flaw::NotOpen, is_over),
+                (None, Err(flaw)) => self.refuse(now, stream, flaw, is_over),
+            }
+            if self.session.use_of(stream) != this_use {
+                return;
             }
         }
     }
 
     /// The peer opens a channel.
-    fn on_open(&mut self, now: Time, stream: u16, role: DtlsRole, config: ChannelConfig) {
+    fn on_open(&mut self, stream: u16, role: DtlsRole, config: ChannelConfig) -> Result<(), Flaw> {
         let (count, names) = self.of_peer;
         let names = names + config.label.len() + config.protocol.len();
         if !role.is_of_peer(stream) {
-            return self.refuse(now, stream, Flaw::Parity);
+            return Err(Flaw::Parity);
         }
         if count >= self.config.max_peer_channels || names > self.config.max_peer_names {
-            return self.refuse(now, stream, Flaw::TooMany);
+            return Err(Flaw::TooMany);
         }
         self.of_peer = (count + 1, names);
         let channel = self.add(config, Some(stream), false);
@@ -499,6 +512,7 @@ impl DataChannels {
         let by_peer = true;
         self.events.push_back(ChannelEvent::Opened { channel, by_peer });
         self.owed_acks.push_back(channel);
+        Ok(())
     }
 
     /// The peer knows of a channel of this end.
@@ -512,10 +526,12 @@ impl DataChannels {
         }
     }
 
-    /// Resets a stream that is no channel.
+    /// Resets a stream that is no channel, unless both ends have done so.
     // [8832:6-7, 6-8, 6-12]
-    fn refuse(&mut self, now: Time, stream: u16, flaw: Flaw) {
-        self.session.reset(now, stream);
+    fn refuse(&mut self, now: Time, stream: u16, flaw: Flaw, is_over: bool) {
+        if !is_over {
+            self.session.reset(now, stream);
+        }
         self.events.push_back(ChannelEvent::Refused { stream, flaw });
     }
 
@@ -629,6 +645,19 @@ impl DataChannels {
                     self.session.forget(stream);
                 }
             }
+        }
+    }
+
+    /// The peer has made an error on a channel. If the use of its stream is over, the event that follows ends it.
+    fn close_for_flaw(&mut self, now: Time, channel: ChannelId, flaw: Flaw, is_over: bool) {
+        let why = ChannelEnd::Flaw(flaw);
+        if !is_over {
+            return self.close_for(now, channel, why);
+        }
+        if let Some(known) = self.channels.get_mut(&channel)
+            && matches!(known.stage, Stage::Opening | Stage::Open)
+        {
+            known.stage = Stage::Closing(why);
         }
     }
 

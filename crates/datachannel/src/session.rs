@@ -288,6 +288,11 @@ impl Session {
         self.streams.open()
     }
 
+    /// Returns a number for the present use of a stream: the next use has another one.
+    pub(crate) fn use_of(&self, stream: u16) -> Option<u64> {
+        self.streams.number(stream)
+    }
+
     /// Takes back [`Session::open`] for a stream on which nothing has been sent or received.
     pub fn forget(&mut self, stream: u16) {
         self.streams.forget(stream);
@@ -310,12 +315,7 @@ impl Session {
     /// Reads nothing more from a stream, and resets its own direction. What was sent on it before arrives before. The peer resets the other direction
     /// in turn, and [`StreamNews::ResetDone`] follows.
     pub fn reset(&mut self, now: Time, stream: u16) {
-        let Some(pair) = self.streams.get_mut(stream) else {
-            return;
-        };
-        if pair.own_reset == OwnReset::No {
-            pair.own_reset = OwnReset::Wanted;
-        }
+        self.streams.want_reset(stream);
         self.streams.stop(stream);
         if self.has_unread {
             self.fill(now);
@@ -438,7 +438,7 @@ impl Session {
         loop {
             self.has_unread = self.streams.held() >= limit;
             if self.has_unread {
-                if !self.streams.has_message() {
+                if self.streams.held() == self.streams.incomplete() {
                     self.abort(now, "incomplete messages fill the receive buffer");
                 }
                 return;
@@ -465,7 +465,7 @@ impl Session {
         let Some(id) = self.id.filter(|_| !self.is_resetting && self.is_established()) else {
             return;
         };
-        let streams = self.streams.take_wanted_resets(STREAMS_PER_RESET);
+        let streams = self.streams.take_wanted_resets(STREAMS_PER_RESET, |_| true);
         if streams.is_empty() {
             return;
         }

@@ -1,7 +1,7 @@
 //! The streams of a session as data channels use them: each is a pair, an outbound and an inbound stream with the same number, whose messages
 //! are read by stream, and which ends by resets of both directions (RFC 8831 §6.7).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use whimbrel_proto::Received;
 
@@ -55,6 +55,10 @@ pub(crate) struct Pair {
     has_ended: bool,
     /// Parts of messages that are read in parts: ordered and unordered.
     parts: [Vec<u8>; 2],
+    /// Resets by the peer that wait.
+    ends: usize,
+    /// It is another one for each use of the stream.
+    number: u64,
 }
 
 /// What has happened to a pair of streams.
@@ -79,6 +83,12 @@ pub(crate) struct Streams {
     pub(crate) news: VecDeque<StreamNews>,
     /// Bytes of messages that wait to be read.
     held: usize,
+    /// Those of them that belong to incomplete messages.
+    incomplete: usize,
+    /// Streams whose own direction is to be reset.
+    wanted: BTreeSet<u16>,
+    /// The number of the last use of a stream.
+    last_number: u64,
 }
 
 impl Streams {
@@ -88,6 +98,11 @@ impl Streams {
 
     pub(crate) fn get_mut(&mut self, stream: u16) -> Option<&mut Pair> {
         self.pairs.get_mut(&stream)
+    }
+
+    /// Returns a number for the present use of a stream, if it is in use. The next use has another one.
+    pub(crate) fn number(&self, stream: u16) -> Option<u64> {
+        self.pairs.get(&stream).map(|pair| pair.number)
     }
 
     /// Returns the bytes that wait to be read, with those of messages that are incomplete.
@@ -103,10 +118,9 @@ impl Streams {
             .map(|(&stream, _)| stream)
     }
 
-    /// Returns whether a message waits on a stream that the user can read.
-    pub(crate) fn has_message(&self) -> bool {
-        let is_readable = |pair: &Pair| pair.is_open && matches!(pair.waiting.front(), Some(Entry::Message(_)));
-        self.pairs.values().any(is_readable)
+    /// Returns the bytes of incomplete messages.
+    pub(crate) fn incomplete(&self) -> usize {
+        self.incomplete
     }
 
     /// Returns the length of a message with the part that has just been read.
@@ -117,36 +131,49 @@ impl Streams {
 
     /// The user opens a stream that is not in use.
     pub(crate) fn open_locally(&mut self, stream: u16) {
-        self.pairs.entry(stream).or_default().is_open = true;
+        self.entry(stream).is_open = true;
+    }
+
+    /// Returns a pair of streams, which is in use from now on.
+    fn entry(&mut self, stream: u16) -> &mut Pair {
+        self.pairs.entry(stream).or_insert_with(|| {
+            self.last_number += 1;
+            let number = self.last_number;
+            Pair {
+                number,
+                ..Pair::default()
+            }
+        })
     }
 
     /// A message, or a part of one, has arrived.
     pub(crate) fn on_part(&mut self, stream: u16, ppid: u32, unordered: bool, ends: (bool, bool), content: &[u8]) {
         let (begins, ends) = ends;
         let is_new = !self.pairs.contains_key(&stream);
-        let pair = self.pairs.entry(stream).or_default();
-        let parts = &mut pair.parts[usize::from(unordered)];
-        if begins {
-            // The rest of an earlier one will never arrive.
-            self.held = self.held.saturating_sub(std::mem::take(parts).len());
+        let pair = self.entry(stream);
+        let ended_before = pair.has_ended || pair.ends > 0;
+        if pair.is_stopped && !ended_before {
+            return;
         }
+        pair.is_open |= is_new;
+        let parts = &mut pair.parts[usize::from(unordered)];
+        // The rest of an earlier message never arrives.
+        let given_up = if begins { std::mem::take(parts).len() } else { 0 };
         parts.extend_from_slice(content);
-        self.held += content.len();
+        let complete = ends.then(|| std::mem::take(parts));
+        self.held = self.held - given_up + content.len();
+        self.incomplete = self.incomplete - given_up + content.len();
         if is_new {
-            pair.is_open = true;
             self.news.push_back(StreamNews::Opened(stream));
         }
-        if !ends {
+        let Some(content) = complete else {
             return;
-        }
-        let content = std::mem::take(parts);
-        let ended_before = pair.has_ended || pair.waiting.iter().any(|entry| matches!(entry, Entry::End));
-        if pair.is_stopped && !ended_before {
-            self.held = self.held.saturating_sub(content.len());
-            return;
-        }
+        };
+        self.incomplete -= content.len();
         self.held += OVERHEAD;
-        pair.waiting.push_back(Entry::Message(Incoming { ppid, content }));
+        self.entry(stream)
+            .waiting
+            .push_back(Entry::Message(Incoming { ppid, content }));
         if !ended_before {
             self.news.push_back(StreamNews::Readable(stream));
         }
@@ -197,6 +224,16 @@ impl Streams {
             return;
         };
         pair.is_stopped = true;
+        if pair.has_ended {
+            // What waits belongs to the next use.
+            return;
+        }
+        if pair.ends == 0 {
+            self.drop_parts(stream);
+        }
+        let Some(pair) = self.pairs.get_mut(&stream) else {
+            return;
+        };
         while let Some(Entry::Message(_)) = pair.waiting.front() {
             if let Some(Entry::Message(message)) = pair.waiting.pop_front() {
                 self.held = self.held.saturating_sub(message.content.len() + OVERHEAD);
@@ -207,14 +244,46 @@ impl Streams {
 
     /// The peer has reset a stream. The other direction is reset too.
     pub(crate) fn on_peer_reset(&mut self, stream: u16) {
-        let Some(pair) = self.pairs.get_mut(&stream) else {
-            return;
+        self.drop_parts(stream);
+        let is_known = self.pairs.contains_key(&stream);
+        let pair = self.entry(stream);
+        // RFC 8831 §6.7: the peer waits for a reset of the other direction, even if it has sent nothing.
+        pair.has_ended |= !is_known;
+        // Nothing has been sent since the last reset. One that is under way is the answer to both.
+        let is_unused = match pair.waiting.back() {
+            Some(last) => matches!(last, Entry::End),
+            None => pair.has_ended,
         };
-        if pair.own_reset == OwnReset::No {
-            pair.own_reset = OwnReset::Wanted;
+        if is_unused {
+            if pair.own_reset == OwnReset::Done {
+                pair.own_reset = OwnReset::No;
+            }
+            self.want_reset(stream);
+            return;
         }
         pair.waiting.push_back(Entry::End);
+        pair.ends += 1;
+        self.want_reset(stream);
         self.settle(stream);
+    }
+
+    /// The own direction of a stream is to be reset, unless it is or has been.
+    pub(crate) fn want_reset(&mut self, stream: u16) {
+        if let Some(pair) = self.pairs.get_mut(&stream)
+            && pair.own_reset == OwnReset::No
+        {
+            pair.own_reset = OwnReset::Wanted;
+            self.wanted.insert(stream);
+        }
+    }
+
+    /// The incomplete messages of a stream will not become complete, or nobody reads them.
+    fn drop_parts(&mut self, stream: u16) {
+        if let Some(pair) = self.pairs.get_mut(&stream) {
+            let len: usize = std::mem::take(&mut pair.parts).iter().map(Vec::len).sum();
+            self.held -= len;
+            self.incomplete -= len;
+        }
     }
 
     /// The peer has, or has not, performed the reset of the own direction of a stream.
@@ -229,19 +298,17 @@ impl Streams {
         self.settle(stream);
     }
 
-    /// Takes the streams whose own direction is to be reset, `most` at most.
-    pub(crate) fn take_wanted_resets(&mut self, most: usize) -> Vec<u16> {
-        let wanted = self
-            .pairs
-            .iter_mut()
-            .filter(|(_, pair)| pair.own_reset == OwnReset::Wanted);
-        wanted
-            .take(most)
-            .map(|(&stream, pair)| {
+    /// Takes streams whose own direction is to be reset, `most` at most, of those for which this holds.
+    pub(crate) fn take_wanted_resets(&mut self, most: usize, is_due: impl Fn(u16) -> bool) -> Vec<u16> {
+        let due = self.wanted.iter().copied().filter(|&stream| is_due(stream));
+        let due: Vec<u16> = due.take(most).collect();
+        for stream in &due {
+            self.wanted.remove(stream);
+            if let Some(pair) = self.pairs.get_mut(stream) {
                 pair.own_reset = OwnReset::Requested;
-                stream
-            })
-            .collect()
+            }
+        }
+        due
     }
 
     /// Ends what can be ended: the use by the peer once it has been read, and that of the number once both directions have been reset.
@@ -253,6 +320,7 @@ impl Streams {
             && !pair.has_ended
         {
             pair.waiting.pop_front();
+            pair.ends -= 1;
             pair.has_ended = true;
             pair.is_open = false;
             self.news.push_back(StreamNews::Finished(stream));
@@ -261,24 +329,23 @@ impl Streams {
             return;
         }
         self.news.push_back(StreamNews::ResetDone(stream));
-        let (waiting, parts) = (std::mem::take(&mut pair.waiting), std::mem::take(&mut pair.parts));
-        *pair = Pair::default();
+        let waiting = std::mem::take(&mut pair.waiting);
+        let (parts, ends) = (std::mem::take(&mut pair.parts), pair.ends);
+        self.pairs.remove(&stream);
         if waiting.is_empty() && parts.iter().all(Vec::is_empty) {
-            self.pairs.remove(&stream);
             return;
         }
         // The peer uses the number again.
+        let has_message = !waiting.is_empty();
+        let pair = self.entry(stream);
         pair.is_open = true;
-        let has_message = matches!(waiting.front(), Some(Entry::Message(_)));
-        let ends_at_once = matches!(waiting.front(), Some(Entry::End));
-        (pair.waiting, pair.parts) = (waiting, parts);
+        (pair.waiting, pair.parts, pair.ends) = (waiting, parts, ends);
         self.news.push_back(StreamNews::Opened(stream));
         if has_message {
             self.news.push_back(StreamNews::Readable(stream));
         }
-        if ends_at_once {
-            pair.own_reset = OwnReset::Wanted;
-            self.settle(stream);
+        if ends > 0 {
+            self.want_reset(stream);
         }
     }
 
@@ -292,6 +359,62 @@ impl Streams {
                 self.news.push_back(StreamNews::ResetDone(stream));
             }
         }
-        self.held = 0;
+        self.wanted.clear();
+        (self.held, self.incomplete) = (0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // What a peer sends without a limit takes no memory without a limit.
+    #[test]
+    fn many_resets_of_a_stream_are_one() {
+        let mut streams = Streams::default();
+        streams.on_part(2, 51, false, (true, true), b"unread");
+        for _ in 0..1000 {
+            streams.on_peer_reset(2);
+            streams.take_wanted_resets(1, |_| true);
+            streams.on_own_reset(2, true);
+        }
+        assert_eq!(streams.pairs[&2].waiting.len(), 2);
+        streams.take(2);
+        streams.take_wanted_resets(1, |_| true);
+        streams.on_own_reset(2, true);
+        assert!(streams.pairs.is_empty());
+    }
+
+    #[test]
+    fn a_reset_gives_up_the_message_that_is_incomplete() {
+        let mut streams = Streams::default();
+        streams.on_part(2, 53, false, (true, false), &[0; 1000]);
+        assert_eq!((streams.held(), streams.incomplete()), (1000, 1000));
+        streams.on_peer_reset(2);
+        streams.on_own_reset(2, true);
+        assert_eq!((streams.held(), streams.incomplete()), (0, 0));
+        assert!(streams.pairs.is_empty());
+    }
+
+    // The response to the own reset is lost, so that only the peer knows that the number is free.
+    #[test]
+    fn a_stop_leaves_the_messages_of_the_next_use() {
+        let mut streams = Streams::default();
+        streams.on_part(2, 50, false, (true, true), b"old");
+        streams.take(2);
+        streams.on_peer_reset(2);
+        streams.on_part(2, 50, false, (true, true), b"new");
+        streams.stop(2);
+        streams.on_own_reset(2, true);
+        assert_eq!(streams.take(2).map(|message| message.content), Some(b"new".to_vec()));
+    }
+
+    #[test]
+    fn a_stopped_stream_holds_nothing() {
+        let mut streams = Streams::default();
+        streams.on_part(2, 53, false, (true, false), &[0; 1000]);
+        streams.stop(2);
+        streams.on_part(2, 53, false, (false, false), &[0; 1000]);
+        assert_eq!((streams.held(), streams.incomplete()), (0, 0));
     }
 }

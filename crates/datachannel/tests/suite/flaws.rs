@@ -8,16 +8,16 @@ use whimbrel_datachannel::{
 
 use crate::net::{Net, channels, random};
 
-type Attack = Net<Session, DataChannels>;
+pub(crate) type Attack = Net<Session, DataChannels>;
 
 const SECOND: Span = Span::from_secs(1);
 /// An OPEN with the label "x".
-const OPEN: &[u8] = b"\x03\x00\x01\x00\x00\x00\x00\x00\x00\x01\x00\x00x";
+pub(crate) const OPEN: &[u8] = b"\x03\x00\x01\x00\x00\x00\x00\x00\x00\x01\x00\x00x";
 /// PPID of DCEP.
-const DCEP: u32 = 50;
+pub(crate) const DCEP: u32 = 50;
 
 /// A is the DTLS client.
-fn attack(config: ChannelsConfig) -> Attack {
+pub(crate) fn attack(config: ChannelsConfig) -> Attack {
     let session = Session::new(AssociationConfig::webrtc(), 5000, 5000, random("a")).unwrap();
     let mut net = Net::new(session, channels("b", config));
     net.b.set_role(net.now, DtlsRole::Server);
@@ -27,7 +27,7 @@ fn attack(config: ChannelsConfig) -> Attack {
     net
 }
 
-fn send(net: &mut Attack, stream: u16, ppid: u32, content: &[u8]) {
+pub(crate) fn send(net: &mut Attack, stream: u16, ppid: u32, content: &[u8]) {
     net.a.open(stream);
     let outgoing = Outgoing {
         stream,
@@ -41,7 +41,7 @@ fn send(net: &mut Attack, stream: u16, ppid: u32, content: &[u8]) {
 }
 
 /// Returns the channel that an OPEN on this stream has opened.
-fn open(net: &mut Attack, stream: u16) -> ChannelId {
+pub(crate) fn open(net: &mut Attack, stream: u16) -> ChannelId {
     send(net, stream, DCEP, OPEN);
     assert_eq!(
         net.a.read(net.now, stream).map(|ack| (ack.ppid, ack.content)),

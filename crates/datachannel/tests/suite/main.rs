@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "what a test cannot do without fails it")]
 
 mod channels;
+mod cost;
 mod flaws;
 mod net;
+mod random;
+mod reuse;
 mod sessions;

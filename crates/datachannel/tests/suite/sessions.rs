@@ -122,3 +122,21 @@ fn packets_are_paced_by_drivers_with_coarse_timers() {
         assert!(net.burst <= 70, "timers late by {late} ms: {} packets at once", net.burst);
     }
 }
+
+// RFC 8831 §6.7: an end that sees a reset resets the other direction, even of a stream that it does not know.
+#[test]
+fn rfc_8831_6_7_the_reset_of_a_stream_on_which_nothing_was_sent_is_answered() {
+    let mut net = Net::new(session("a"), session("b"));
+    net.a.connect(net.now).unwrap();
+    net.run(SECOND);
+    net.events_of_a();
+    for _ in 0..2 {
+        assert!(net.a.open(3));
+        net.a.reset(net.now, 3);
+        net.run(SECOND);
+        let done = SessionEvent::Stream(StreamNews::ResetDone(3));
+        assert!(net.events_of_a().contains(&done));
+        assert!(net.b.open(3), "it can be used at both ends");
+        net.b.forget(3);
+    }
+}

@@ -1,0 +1,35 @@
+//! What a peer can make this end spend.
+
+use std::time::{Duration, Instant};
+
+use whimbrel_datachannel::{ChannelConfig, ChannelMessage, ChannelsConfig, Span};
+
+use crate::net::connected;
+
+/// Returns the time for messages on one of so many channels.
+fn time_with(count: usize) -> Duration {
+    let mut net = connected(&ChannelsConfig {
+        max_peer_channels: count,
+        ..ChannelsConfig::default()
+    });
+    for _ in 0..count {
+        net.a.open(net.now, ChannelConfig::default()).unwrap();
+    }
+    net.run(Span::from_secs(20));
+    assert_eq!(net.b.channels().count(), count);
+    let (a, b) = (net.a.channels().next().unwrap(), net.b.channels().next().unwrap());
+    let begin = Instant::now();
+    for _ in 0..200 {
+        net.a.send(net.now, a, ChannelMessage::Binary(vec![0; 10_000])).unwrap();
+        net.run(Span::from_millis(10));
+        while net.b.read(net.now, b).is_some() {}
+    }
+    begin.elapsed()
+}
+
+// The other channels cost nothing: once, each packet looked at each of them, and this took 500 times as long.
+#[test]
+fn a_packet_does_not_take_longer_with_many_channels() {
+    let (few, many) = (time_with(1), time_with(16_000));
+    assert!(many < few * 20 + Duration::from_millis(200), "{few:?} {many:?}");
+}
