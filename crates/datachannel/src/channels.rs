@@ -11,7 +11,7 @@ use crate::channel::{
     ChannelConfig, ChannelEnd, ChannelEvent, ChannelId, ChannelMessage, ChannelSendError, DtlsRole, Flaw, OpenError,
 };
 use crate::dcep::Dcep;
-use crate::session::{Outgoing, Session, SessionEvent};
+use crate::session::{DEFAULT_MAX_INCOMPLETE, Outgoing, Session, SessionEvent};
 use crate::streams::{Incoming, StreamNews};
 
 /// Payload protocol identifiers (RFC 8831 §8, RFC 8832 §8.1).
@@ -43,6 +43,8 @@ pub struct ChannelsConfig {
     pub peer_max_message: u32,
     /// The longest message in bytes that this end accepts. A longer one ends the association.
     pub max_message: u32,
+    /// Bytes that all messages of which a part has arrived may have together. More end the association.
+    pub max_incomplete: usize,
     /// Channels that the peer may have open at a time.
     pub max_peer_channels: usize,
     /// Bytes that all labels and protocols of these channels may have together.
@@ -50,7 +52,7 @@ pub struct ChannelsConfig {
 }
 
 impl Default for ChannelsConfig {
-    /// Ports 5000, 64 KiB towards the peer, 256 KiB from it, 4096 channels of the peer with names of 1 MiB.
+    /// Ports 5000, 64 KiB towards the peer, 256 KiB from it, 16 MiB in incomplete messages, 4096 channels of the peer with names of 1 MiB.
     fn default() -> Self {
         let association = AssociationConfig::webrtc();
         ChannelsConfig {
@@ -58,6 +60,7 @@ impl Default for ChannelsConfig {
             peer_port: 5000,
             peer_max_message: DEFAULT_MAX_MESSAGE,
             max_message: 256 << 10,
+            max_incomplete: DEFAULT_MAX_INCOMPLETE,
             max_peer_channels: 4096,
             max_peer_names: 1 << 20,
             association,
@@ -128,6 +131,7 @@ impl DataChannels {
     pub fn new(config: ChannelsConfig, random: Box<dyn Rng + Send + Sync>) -> Result<Self, ConfigError> {
         let mut session = Session::new(config.association.clone(), config.local_port, config.peer_port, random)?;
         session.set_max_received(config.max_message as usize);
+        session.set_max_incomplete(config.max_incomplete);
         Ok(DataChannels {
             session,
             config,

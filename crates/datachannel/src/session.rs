@@ -26,7 +26,7 @@ pub enum SessionEvent {
     Stream(StreamNews),
     /// The bytes that a stream has in the send buffer have fallen to its threshold.
     BufferedLow(u16),
-    /// The association has ended. The last event.
+    /// The association has ended. It is the last event, unless an association is opened again.
     Closed(CloseReason),
 }
 
@@ -62,6 +62,8 @@ pub struct Session {
     is_closed: bool,
     /// The longest message in bytes that is accepted.
     max_received: usize,
+    /// Bytes that incomplete messages may have together.
+    max_incomplete: usize,
     /// When memory is released, if nothing happens until then.
     release_at: Option<Time>,
 }
@@ -72,6 +74,9 @@ const REMOTE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2
 
 /// How late timers may be: many drivers sleep in a read with a timeout, which Linux rounds up to its clock tick, often 4 ms.
 const TIMER_GRANULARITY: Span = Span::from_millis(5);
+
+/// Bytes that incomplete messages may have together by default: 64 messages of 256 KiB.
+pub(crate) const DEFAULT_MAX_INCOMPLETE: usize = 16 << 20;
 
 /// Quiet time after which memory is released.
 const QUIET: Span = Span::from_secs(10);
@@ -100,6 +105,7 @@ impl Session {
         };
         Ok(Session {
             max_received: config.max_message.unwrap_or(config.recv_buffer) as usize,
+            max_incomplete: DEFAULT_MAX_INCOMPLETE,
             endpoint: Endpoint::new(endpoint, random)?,
             config,
             peer_port,
@@ -116,6 +122,12 @@ impl Session {
     /// Sets the longest message in bytes that is accepted. By default it is `max_message` of the settings. A longer one ends the association.
     pub fn set_max_received(&mut self, bytes: usize) {
         self.max_received = bytes;
+    }
+
+    /// Sets the number of bytes that all incomplete messages may have together: a peer that interleaves messages (RFC 8260) sends parts of many at
+    /// a time. If they have more, the association ends. It is 16 MiB by default.
+    pub fn set_max_incomplete(&mut self, bytes: usize) {
+        self.max_incomplete = bytes;
     }
 
     /// Opens the association.
@@ -346,7 +358,12 @@ impl Session {
 
     /// Ends the association at once.
     pub fn abort(&mut self, now: Time, reason: &str) {
-        // The event follows when the next packet or event is polled.
+        self.abort_now(now, reason);
+        self.collect(now);
+    }
+
+    /// Ends the association. Its event is not collected yet.
+    fn abort_now(&mut self, now: Time, reason: &str) {
         if let Some(id) = self.id.filter(|_| !self.is_closed) {
             self.endpoint.abort(now, id, reason);
         }
@@ -436,11 +453,13 @@ impl Session {
         let Some(id) = self.id else { return };
         let limit = (self.config.recv_buffer as usize).saturating_add(self.max_received);
         loop {
-            self.has_unread = self.streams.held() >= limit;
-            if self.has_unread {
-                if self.streams.held() == self.streams.incomplete() {
-                    self.abort(now, "incomplete messages fill the receive buffer");
-                }
+            let (held, incomplete) = (self.streams.held(), self.streams.incomplete());
+            if held >= limit && incomplete > self.max_incomplete {
+                self.abort_now(now, "incomplete messages take more memory than allowed");
+            }
+            // Only messages that the user can read close the window: the others need the rest of them.
+            self.has_unread = held >= limit && held > incomplete;
+            if self.has_unread || held >= limit && incomplete > self.max_incomplete {
                 return;
             }
             let mut content = Vec::new();
@@ -451,7 +470,7 @@ impl Session {
             if !read.before_restart {
                 let ends = (read.begin, read.end);
                 if self.streams.len_with(&read) > self.max_received {
-                    self.abort(now, "a message is longer than this end accepts");
+                    self.abort_now(now, "a message is longer than this end accepts");
                     return;
                 }
                 self.streams
@@ -465,7 +484,18 @@ impl Session {
         let Some(id) = self.id.filter(|_| !self.is_resetting && self.is_established()) else {
             return;
         };
-        let streams = self.streams.take_wanted_resets(STREAMS_PER_RESET, |_| true);
+        let Some(association) = self.endpoint.association(id) else {
+            return;
+        };
+        let outbound = association.outbound_streams();
+        // RFC 6525 §5.1.2: a reset follows what was sent before. It does not hold up those of other streams.
+        let is_due = |stream| stream >= outbound || association.buffered_on(stream) == 0;
+        let due = self.streams.take_wanted_resets(STREAMS_PER_RESET, is_due);
+        let (streams, missing): (Vec<u16>, Vec<u16>) = due.iter().partition(|&&stream| stream < outbound);
+        for stream in missing {
+            // This end cannot send on it.
+            self.streams.on_own_reset(stream, true);
+        }
         if streams.is_empty() {
             return;
         }

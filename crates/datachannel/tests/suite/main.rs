@@ -6,6 +6,7 @@ mod channels;
 mod cost;
 mod flaws;
 mod net;
+mod order;
 mod random;
 mod reuse;
 mod sessions;

@@ -1,0 +1,178 @@
+//! Users that call in an order that is not the usual one.
+
+use whimbrel_datachannel::{
+    AssociationConfig, ChannelConfig, ChannelEnd, ChannelEvent, ChannelMessage, ChannelSendError, ChannelsConfig,
+    DataChannels, DtlsRole, Span,
+};
+
+use crate::net::{Net, channels, connected};
+
+const SECOND: Span = Span::from_secs(1);
+
+fn text(content: &str) -> ChannelMessage {
+    ChannelMessage::Text(content.to_owned())
+}
+
+#[test]
+fn an_abort_is_reported_at_once() {
+    let mut net = connected(&ChannelsConfig::default());
+    let channel = net.a.open(net.now, ChannelConfig::default()).unwrap();
+    net.run(SECOND);
+    net.events_of_a();
+    net.a.abort(net.now, "the test");
+    let why = ChannelEnd::Association;
+    assert_eq!(net.a.poll_event(), Some(ChannelEvent::Closed { channel, why }));
+    assert!(matches!(net.a.poll_event(), Some(ChannelEvent::Ended(_))));
+    assert_eq!(net.a.send(net.now, channel, text("x")), Err(ChannelSendError::NotOpen));
+    net.run(SECOND);
+    assert!(matches!(net.events_of_b()[..], [.., ChannelEvent::Ended(_)]));
+}
+
+/// One message of 256 KiB on each of 32 channels: 8 MiB, in chunks that alternate. Returns the messages that arrive, and the events.
+fn interleaved(max_incomplete: usize) -> (usize, Vec<ChannelEvent>) {
+    let config = ChannelsConfig {
+        association: AssociationConfig {
+            send_buffer: 16 << 20,
+            ..AssociationConfig::webrtc()
+        },
+        peer_max_message: 0,
+        max_incomplete,
+        ..ChannelsConfig::default()
+    };
+    let mut net = connected(&config);
+    let ids: Vec<_> = (0..32)
+        .map(|_| net.a.open(net.now, ChannelConfig::default()).unwrap())
+        .collect();
+    net.run(SECOND);
+    for &id in &ids {
+        let message = ChannelMessage::Binary(vec![0; 256 << 10]);
+        net.a.send(net.now, id, message).unwrap();
+    }
+    let mut read = 0;
+    for _ in 0..500 {
+        net.run(Span::from_millis(20));
+        let at_b: Vec<_> = net.b.channels().collect();
+        for id in at_b {
+            read += std::iter::from_fn(|| net.b.read(net.now, id)).count();
+        }
+    }
+    (read, net.events_of_b())
+}
+
+// RFC 8260: the receive buffer has only 1 MiB.
+#[test]
+fn large_messages_on_many_channels_arrive_at_once() {
+    let (read, events) = interleaved(ChannelsConfig::default().max_incomplete);
+    assert_eq!(read, 32, "{:?}", events.last());
+}
+
+#[test]
+fn incomplete_messages_have_a_limit() {
+    let (read, events) = interleaved(4 << 20);
+    assert_eq!(read, 0);
+    assert!(matches!(events.last(), Some(ChannelEvent::Ended(_))), "{events:?}");
+}
+
+#[test]
+fn a_peer_that_restarts_ends_all_channels_and_new_ones_open() {
+    let mut net = connected(&ChannelsConfig::default());
+    let a = net.a.open(net.now, ChannelConfig::default()).unwrap();
+    net.run(SECOND);
+    let b = net.b.channels().next().unwrap();
+    net.a.send(net.now, a, text("unread")).unwrap();
+    net.run(SECOND);
+    net.events_of_b();
+    net.a = channels("a again", ChannelsConfig::default());
+    net.a.set_role(net.now, DtlsRole::Client);
+    net.a.connect(net.now).unwrap();
+    net.run(SECOND);
+    let (channel, why) = (b, ChannelEnd::Peer);
+    assert_eq!(net.events_of_b(), [ChannelEvent::Closed { channel, why }]);
+    let a = net.a.open(net.now, ChannelConfig::default()).unwrap();
+    let own = net.b.open(net.now, ChannelConfig::default()).unwrap();
+    net.run(SECOND);
+    net.a.send(net.now, a, text("new")).unwrap();
+    net.b.send(net.now, own, text("own")).unwrap();
+    net.run(SECOND);
+    let theirs = net.b.channels().find(|&id| id != own).unwrap();
+    assert_eq!(net.b.read(net.now, theirs), Some(text("new")));
+    let theirs = net.a.channels().find(|&id| id != a).unwrap();
+    assert_eq!(net.a.read(net.now, theirs), Some(text("own")));
+}
+
+#[test]
+fn an_association_may_follow_an_association() {
+    let mut net = connected(&ChannelsConfig::default());
+    let first = net.b.open(net.now, ChannelConfig::default()).unwrap();
+    net.run(SECOND);
+    net.a.abort(net.now, "the test");
+    net.run(SECOND);
+    assert!(matches!(net.events_of_b()[..], [.., ChannelEvent::Ended(_)]));
+    net.a = channels("a again", ChannelsConfig::default());
+    net.a.set_role(net.now, DtlsRole::Client);
+    net.a.connect(net.now).unwrap();
+    net.run(SECOND);
+    let channel = net.b.open(net.now, ChannelConfig::default()).unwrap();
+    net.run(SECOND);
+    let by_peer = false;
+    assert_eq!(
+        net.events_of_b(),
+        [ChannelEvent::Connected, ChannelEvent::Opened { channel, by_peer }]
+    );
+    assert_ne!(channel, first);
+}
+
+#[test]
+fn a_longer_max_message_is_enough_to_receive_longer_ones() {
+    let config = ChannelsConfig {
+        max_message: 2 << 20,
+        peer_max_message: 2 << 20,
+        association: AssociationConfig {
+            send_buffer: 4 << 20,
+            max_message: Some(2 << 20),
+            ..AssociationConfig::webrtc()
+        },
+        ..ChannelsConfig::default()
+    };
+    let mut net = connected(&config);
+    let a = net.a.open(net.now, ChannelConfig::default()).unwrap();
+    net.run(SECOND);
+    let message = ChannelMessage::Binary(vec![7; 2 << 20]);
+    net.a.send(net.now, a, message.clone()).unwrap();
+    net.run(SECOND * 20);
+    let b = net.b.channels().next().unwrap();
+    assert_eq!(net.b.read(net.now, b), Some(message));
+}
+
+// RFC 6525 §5.1.2 holds back the reset of a stream until what was sent on it has arrived.
+#[test]
+fn closing_a_channel_does_not_wait_for_the_messages_of_another() {
+    let config = ChannelsConfig {
+        association: AssociationConfig {
+            send_buffer: 16 << 20,
+            ..AssociationConfig::webrtc()
+        },
+        ..ChannelsConfig::default()
+    };
+    let mut net = connected(&config);
+    let bulk = net.a.open(net.now, ChannelConfig::default()).unwrap();
+    let other = net.a.open(net.now, ChannelConfig::default()).unwrap();
+    net.run(SECOND);
+    for _ in 0..200 {
+        net.a
+            .send(net.now, bulk, ChannelMessage::Binary(vec![0; 60_000]))
+            .unwrap();
+    }
+    let theirs = net.b.channels().next().unwrap();
+    net.a.close(net.now, bulk);
+    net.a.close(net.now, other);
+    let read_until_closed = |net: &mut Net<DataChannels, DataChannels>, channel| {
+        net.run_until("the end", |net| {
+            while net.b.read(net.now, theirs).is_some() {}
+            !net.a.channels().any(|open| open == channel)
+        });
+    };
+    read_until_closed(&mut net, other);
+    assert!(net.a.buffered(bulk) > 1_000_000, "{}", net.a.buffered(bulk));
+    read_until_closed(&mut net, bulk);
+}
