@@ -82,9 +82,10 @@ pub enum ChannelEvent {
         /// Whether the peer has opened it.
         by_peer: bool,
     },
-    /// There is a message to read.
+    /// There are messages to read. Read until there is none: several messages may be reported once, and one several times.
     Readable(ChannelId),
-    /// The bytes that wait in the send buffer have fallen to the threshold of the channel.
+    /// The bytes that wait in the send buffer have fallen to the threshold of the channel, or there is room for a message that was refused with
+    /// [`SendError::Full`].
     BufferedLow(ChannelId),
     /// A channel has ended. Its number is not used again.
     Closed {
@@ -100,7 +101,7 @@ pub enum ChannelEvent {
         /// What was wrong.
         flaw: Flaw,
     },
-    /// The association has ended, and with it all channels. The last event.
+    /// The association has ended, and with it all channels. It is the last event, unless this end or the peer opens an association again.
     Ended(CloseReason),
 }
 

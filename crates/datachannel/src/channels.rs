@@ -1,11 +1,11 @@
 //! Data channels (RFC 8831) that are opened by DCEP (RFC 8832) or by agreement.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use rand_core::Rng;
 use whimbrel_control::Time;
-use whimbrel_proto::{AssociationConfig, ConfigError, ConnectError, Reliability, SendError};
+use whimbrel_proto::{Association, AssociationConfig, ConfigError, ConnectError, Reliability, SendError};
 
 use crate::channel::{
     ChannelConfig, ChannelEnd, ChannelEvent, ChannelId, ChannelMessage, ChannelSendError, DtlsRole, Flaw, OpenError,
@@ -114,7 +114,9 @@ pub struct DataChannels {
     waiting: VecDeque<ChannelId>,
     next_id: u64,
     /// Channels of the peer whose ACK has not been sent, because the send buffer is full.
-    owed_acks: VecDeque<ChannelId>,
+    owed_acks: BTreeSet<ChannelId>,
+    /// Channels of which a message was refused because the send buffer was full.
+    refused: BTreeSet<ChannelId>,
     /// Where the search for a free stream begins.
     next_stream: u16,
     /// Channels of the peer, and the bytes of their names.
@@ -140,7 +142,8 @@ impl DataChannels {
             channels: BTreeMap::new(),
             by_stream: BTreeMap::new(),
             waiting: VecDeque::new(),
-            owed_acks: VecDeque::new(),
+            owed_acks: BTreeSet::new(),
+            refused: BTreeSet::new(),
             next_id: 0,
             next_stream: 0,
             of_peer: (0, 0),
@@ -155,8 +158,9 @@ impl DataChannels {
         }
         self.role = Some(role);
         self.next_stream = role.first_stream();
-        let streams: Vec<u16> = self.session.open_streams().collect();
-        for stream in streams {
+        let streams = self.session.open_streams();
+        let unknown: Vec<u16> = streams.filter(|stream| !self.by_stream.contains_key(stream)).collect();
+        for stream in unknown {
             self.on_readable(now, stream, true);
         }
         self.pump(now);
@@ -306,7 +310,13 @@ impl DataChannels {
             reliability: known.config.reliability,
             content: Bytes::from(content),
         };
-        self.session.send(now, outgoing)?;
+        if let Err(error) = self.session.send(now, outgoing) {
+            if let SendError::Full { .. } = error {
+                self.refused.insert(channel);
+            }
+            return Err(error.into());
+        }
+        self.refused.remove(&channel);
         if let Some(known) = self.channels.get_mut(&channel) {
             known.has_sent = true;
         }
@@ -442,6 +452,15 @@ impl DataChannels {
                     self.events.push_back(ChannelEvent::BufferedLow(channel));
                 }
             }
+            SessionEvent::SendSpace => {
+                for channel in std::mem::take(&mut self.refused) {
+                    // The others hear when they have fallen to their threshold.
+                    let is_low = |known: &Channel| self.buffered(channel) <= known.buffered_low;
+                    if self.channels.get(&channel).is_some_and(is_low) {
+                        self.events.push_back(ChannelEvent::BufferedLow(channel));
+                    }
+                }
+            }
             SessionEvent::Closed(reason) => {
                 self.connected = false;
                 let all: Vec<ChannelId> = self.channels.keys().copied().collect();
@@ -457,7 +476,6 @@ impl DataChannels {
 
     /// Takes the messages of DCEP that are next on a stream, and reports the first message of the user after them if that is `news`.
     fn on_readable(&mut self, now: Time, stream: u16, news: bool) {
-        let Some(role) = self.role else { return };
         while let Some(ppid) = self.session.next_ppid(stream) {
             let known = self.by_stream.get(&stream).copied();
             if let Some(channel) = known.filter(|_| ppid != DCEP) {
@@ -465,6 +483,10 @@ impl DataChannels {
                 if news {
                     self.events.push_back(ChannelEvent::Readable(channel));
                 }
+                return;
+            }
+            if known.is_none() && self.role.is_none() {
+                // Whether the peer may open a channel on it is not known yet.
                 return;
             }
             let this_use = self.session.use_of(stream);
@@ -483,7 +505,7 @@ impl DataChannels {
                 (Some(channel), Ok(Dcep::Open(_))) => self.close_for_flaw(now, channel, Flaw::InUse, is_over),
                 (Some(channel), Err(flaw)) => self.close_for_flaw(now, channel, flaw, is_over),
                 (None, Ok(Dcep::Open(config))) => {
-                    if let Err(flaw) = self.on_open(stream, role, config) {
+                    if let Err(flaw) = self.on_open(stream, config) {
                         self.refuse(now, stream, flaw, is_over);
                     }
                 }
@@ -497,10 +519,10 @@ impl DataChannels {
     }
 
     /// The peer opens a channel.
-    fn on_open(&mut self, stream: u16, role: DtlsRole, config: ChannelConfig) -> Result<(), Flaw> {
+    fn on_open(&mut self, stream: u16, config: ChannelConfig) -> Result<(), Flaw> {
         let (count, names) = self.of_peer;
         let names = names + config.label.len() + config.protocol.len();
-        if !role.is_of_peer(stream) {
+        if !self.role.is_some_and(|role| role.is_of_peer(stream)) {
             return Err(Flaw::Parity);
         }
         if count >= self.config.max_peer_channels || names > self.config.max_peer_names {
@@ -515,7 +537,7 @@ impl DataChannels {
         }
         let by_peer = true;
         self.events.push_back(ChannelEvent::Opened { channel, by_peer });
-        self.owed_acks.push_back(channel);
+        self.owed_acks.insert(channel);
         Ok(())
     }
 
@@ -541,7 +563,7 @@ impl DataChannels {
 
     /// Sends the ACKs that are owed.
     fn send_acks(&mut self, now: Time) {
-        while let Some(&channel) = self.owed_acks.front() {
+        while let Some(&channel) = self.owed_acks.first() {
             let known = self.channels.get(&channel).filter(|known| known.stage == Stage::Open);
             let stream = known.and_then(|known| known.stream);
             if let Some(stream) = stream.filter(|&stream| self.session.is_writable(stream))
@@ -549,7 +571,7 @@ impl DataChannels {
             {
                 return;
             }
-            self.owed_acks.pop_front();
+            self.owed_acks.pop_first();
         }
     }
 
@@ -584,12 +606,18 @@ impl DataChannels {
 
     /// The channel has a stream: it can send once the association is established.
     fn begin_if_connected(&mut self, channel: ChannelId) {
+        let streams = self.common_streams();
         let Some(known) = self.channels.get_mut(&channel).filter(|_| self.connected) else {
             return;
         };
         let (Some(stream), Stage::Waiting) = (known.stream, known.stage) else {
             return;
         };
+        if stream >= streams {
+            // The peer has fewer streams than those who have agreed on it thought.
+            self.end(channel, ChannelEnd::NoStream);
+            return self.session.forget(stream);
+        }
         self.session.set_weight(stream, known.config.priority);
         if known.buffered_low > 0 {
             self.session.set_buffered_low(stream, known.buffered_low);
@@ -600,11 +628,17 @@ impl DataChannels {
         }
     }
 
+    /// Returns the number of streams that both ends have: a channel needs both directions.
+    fn common_streams(&self) -> u16 {
+        let streams = |association: &Association| association.outbound_streams().min(association.inbound_streams());
+        self.session.association().map_or(0, streams)
+    }
+
     /// Opens a free stream of this end.
     // [8832:4-1, 4-2, 4-3, 6-5, 6-6]
     fn take_stream(&mut self, role: DtlsRole) -> Option<u16> {
         let first = role.first_stream();
-        let end = self.session.association()?.outbound_streams();
+        let end = self.common_streams();
         for _ in (first..end).step_by(2) {
             if self.next_stream >= end {
                 self.next_stream = first;
@@ -672,7 +706,13 @@ impl DataChannels {
         };
         if let Some(stream) = known.stream {
             self.by_stream.remove(&stream);
+            if known.buffered_low > 0 {
+                // The next channel of the stream begins with 0.
+                self.session.set_buffered_low(stream, 0);
+            }
         }
+        self.refused.remove(&channel);
+        self.owed_acks.remove(&channel);
         if known.by_peer {
             self.of_peer.0 -= 1;
             self.of_peer.1 -= known.names_len();

@@ -24,6 +24,8 @@ pub enum SessionEvent {
     Connected,
     /// Something has happened to a stream.
     Stream(StreamNews),
+    /// A message that was refused with [`SendError::Full`] may be accepted now.
+    SendSpace,
     /// The bytes that a stream has in the send buffer have fallen to its threshold.
     BufferedLow(u16),
     /// The association has ended. It is the last event, unless an association is opened again.
@@ -405,6 +407,7 @@ impl Session {
                 self.events.push_back(SessionEvent::Connected);
             }
             Event::DataReady => self.fill(now),
+            Event::SendSpace => self.events.push_back(SessionEvent::SendSpace),
             Event::BufferedLow { stream } => self.events.push_back(SessionEvent::BufferedLow(stream)),
             Event::StreamsChanged(StreamChange::ResetInbound(list)) => {
                 self.fill(now);

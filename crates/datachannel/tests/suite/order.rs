@@ -2,7 +2,7 @@
 
 use whimbrel_datachannel::{
     AssociationConfig, ChannelConfig, ChannelEnd, ChannelEvent, ChannelMessage, ChannelSendError, ChannelsConfig,
-    DataChannels, DtlsRole, Span,
+    DataChannels, DtlsRole, SendError, Span,
 };
 
 use crate::net::{Net, channels, connected};
@@ -11,6 +11,45 @@ const SECOND: Span = Span::from_secs(1);
 
 fn text(content: &str) -> ChannelMessage {
     ChannelMessage::Text(content.to_owned())
+}
+
+#[test]
+fn negotiated_channels_need_no_role() {
+    let config = ChannelsConfig::default();
+    let mut net = Net::new(channels("a", config.clone()), channels("b", config));
+    let a = net.a.open_negotiated(net.now, 0, ChannelConfig::default()).unwrap();
+    let b = net.b.open_negotiated(net.now, 0, ChannelConfig::default()).unwrap();
+    net.a.connect(net.now).unwrap();
+    net.run(SECOND);
+    net.a.send(net.now, a, text("hello")).unwrap();
+    net.events_of_b();
+    net.run(SECOND);
+    assert_eq!(net.events_of_b(), [ChannelEvent::Readable(b)]);
+    assert_eq!(net.b.read(net.now, b), Some(text("hello")));
+}
+
+#[test]
+fn a_channel_for_which_the_send_buffer_had_no_room_hears_when_it_has() {
+    let mut net = connected(&ChannelsConfig::default());
+    net.reports_low = true;
+    let bulk = net.a.open(net.now, ChannelConfig::default()).unwrap();
+    let other = net.a.open(net.now, ChannelConfig::default()).unwrap();
+    net.run(SECOND);
+    net.events_of_a();
+    let message = ChannelMessage::Binary(vec![0; 60_000]);
+    while net.a.send(net.now, bulk, message.clone()).is_ok() {}
+    let error = net.a.send(net.now, other, message);
+    assert!(
+        matches!(error, Err(ChannelSendError::Association(SendError::Full { .. }))),
+        "{error:?}"
+    );
+    let at_b: Vec<_> = net.b.channels().collect();
+    for _ in 0..100 {
+        net.run(Span::from_millis(20));
+        while net.b.read(net.now, at_b[0]).is_some() {}
+    }
+    let events = net.events_of_a();
+    assert!(events.contains(&ChannelEvent::BufferedLow(other)), "{events:?}");
 }
 
 #[test]
@@ -101,25 +140,27 @@ fn a_peer_that_restarts_ends_all_channels_and_new_ones_open() {
 }
 
 #[test]
-fn an_association_may_follow_an_association() {
-    let mut net = connected(&ChannelsConfig::default());
-    let first = net.b.open(net.now, ChannelConfig::default()).unwrap();
-    net.run(SECOND);
-    net.a.abort(net.now, "the test");
-    net.run(SECOND);
-    assert!(matches!(net.events_of_b()[..], [.., ChannelEvent::Ended(_)]));
-    net.a = channels("a again", ChannelsConfig::default());
-    net.a.set_role(net.now, DtlsRole::Client);
+fn a_negotiated_channel_on_a_stream_that_the_peer_does_not_have_ends() {
+    let config = ChannelsConfig::default();
+    let few = ChannelsConfig {
+        association: AssociationConfig {
+            max_inbound_streams: 16,
+            ..AssociationConfig::webrtc()
+        },
+        ..ChannelsConfig::default()
+    };
+    let mut net = Net::new(channels("a", config), channels("b", few));
+    let channel = net.a.open_negotiated(net.now, 16, ChannelConfig::default()).unwrap();
     net.a.connect(net.now).unwrap();
     net.run(SECOND);
-    let channel = net.b.open(net.now, ChannelConfig::default()).unwrap();
-    net.run(SECOND);
-    let by_peer = false;
+    let why = ChannelEnd::NoStream;
     assert_eq!(
-        net.events_of_b(),
-        [ChannelEvent::Connected, ChannelEvent::Opened { channel, by_peer }]
+        net.events_of_a(),
+        [ChannelEvent::Connected, ChannelEvent::Closed { channel, why }]
     );
-    assert_ne!(channel, first);
+    let late = net.a.open_negotiated(net.now, 18, ChannelConfig::default()).unwrap();
+    net.run(SECOND);
+    assert_eq!(net.events_of_a(), [ChannelEvent::Closed { channel: late, why }]);
 }
 
 #[test]
@@ -142,6 +183,28 @@ fn a_longer_max_message_is_enough_to_receive_longer_ones() {
     net.run(SECOND * 20);
     let b = net.b.channels().next().unwrap();
     assert_eq!(net.b.read(net.now, b), Some(message));
+}
+
+#[test]
+fn an_association_may_follow_an_association() {
+    let mut net = connected(&ChannelsConfig::default());
+    let first = net.b.open(net.now, ChannelConfig::default()).unwrap();
+    net.run(SECOND);
+    net.a.abort(net.now, "the test");
+    net.run(SECOND);
+    assert!(matches!(net.events_of_b()[..], [.., ChannelEvent::Ended(_)]));
+    net.a = channels("a again", ChannelsConfig::default());
+    net.a.set_role(net.now, DtlsRole::Client);
+    net.a.connect(net.now).unwrap();
+    net.run(SECOND);
+    let channel = net.b.open(net.now, ChannelConfig::default()).unwrap();
+    net.run(SECOND);
+    let by_peer = false;
+    assert_eq!(
+        net.events_of_b(),
+        [ChannelEvent::Connected, ChannelEvent::Opened { channel, by_peer }]
+    );
+    assert_ne!(channel, first);
 }
 
 // RFC 6525 §5.1.2 holds back the reset of a stream until what was sent on it has arrived.
@@ -175,4 +238,32 @@ fn closing_a_channel_does_not_wait_for_the_messages_of_another() {
     read_until_closed(&mut net, other);
     assert!(net.a.buffered(bulk) > 1_000_000, "{}", net.a.buffered(bulk));
     read_until_closed(&mut net, bulk);
+}
+
+// A channel has both directions of its stream (RFC 8831 §6.4).
+#[test]
+fn rfc_8831_6_4_no_channel_opens_on_a_stream_on_which_the_peer_cannot_answer() {
+    let config = ChannelsConfig::default();
+    let few = ChannelsConfig {
+        association: AssociationConfig {
+            outbound_streams: 2,
+            ..AssociationConfig::webrtc()
+        },
+        ..ChannelsConfig::default()
+    };
+    let mut net = Net::new(channels("a", config), channels("b", few));
+    net.a.set_role(net.now, DtlsRole::Client);
+    net.b.set_role(net.now, DtlsRole::Server);
+    net.a.connect(net.now).unwrap();
+    let first = net.a.open(net.now, ChannelConfig::default()).unwrap();
+    let second = net.a.open(net.now, ChannelConfig::default()).unwrap();
+    net.run(SECOND);
+    let events = net.events_of_a();
+    let (channel, by_peer) = (first, false);
+    assert!(
+        events.contains(&ChannelEvent::Opened { channel, by_peer }),
+        "{events:?}"
+    );
+    let (channel, why) = (second, ChannelEnd::NoStream);
+    assert!(events.contains(&ChannelEvent::Closed { channel, why }), "{events:?}");
 }

@@ -1,10 +1,12 @@
 //! Streams that are used again while their user has not read what came before.
 
 use whimbrel_datachannel::{
-    ChannelEnd, ChannelEvent, ChannelId, ChannelMessage, ChannelsConfig, Flaw, Outgoing, Reliability, Span,
+    ChannelConfig, ChannelEnd, ChannelEvent, ChannelId, ChannelMessage, ChannelsConfig, Flaw, Outgoing, Reliability,
+    Span,
 };
 
 use crate::flaws::{Attack, DCEP, OPEN, attack, open, send};
+use crate::net::connected;
 
 const SECOND: Span = Span::from_secs(1);
 const TEXT: u32 = 51;
@@ -151,4 +153,37 @@ fn a_message_that_never_becomes_complete_does_not_keep_its_stream() {
     net.run(SECOND * 3);
     assert_eq!(net.b.session().open_streams().count(), 0);
     assert_eq!(net.b.channels().count(), 0);
+}
+
+#[test]
+fn a_channel_has_its_own_threshold() {
+    let config = ChannelsConfig {
+        association: whimbrel_datachannel::AssociationConfig {
+            outbound_streams: 1,
+            ..whimbrel_datachannel::AssociationConfig::webrtc()
+        },
+        ..ChannelsConfig::default()
+    };
+    let mut net = connected(&config);
+    net.reports_low = true;
+    let first = net.a.open(net.now, ChannelConfig::default()).unwrap();
+    net.run(SECOND);
+    net.a.set_buffered_low(first, 100_000);
+    net.a.close(net.now, first);
+    net.run(SECOND);
+    let second = net.a.open(net.now, ChannelConfig::default()).unwrap();
+    net.run(SECOND);
+    assert_eq!(net.a.stream(second), Some(0));
+    net.events_of_a();
+    net.a
+        .send(net.now, second, ChannelMessage::Binary(vec![0; 50_000]))
+        .unwrap();
+    net.a
+        .send(net.now, second, ChannelMessage::Binary(vec![0; 60_000]))
+        .unwrap();
+    while net.events_a.is_empty() {
+        net.run(Span::from_millis(1));
+    }
+    assert_eq!(net.events_of_a(), [ChannelEvent::BufferedLow(second)]);
+    assert_eq!(net.a.buffered(second), 0);
 }

@@ -118,6 +118,8 @@ impl Association {
                 id,
                 reason: StreamResetError::Denied,
             }),
+            // The user sends again when the buffer of its stream is low.
+            SessionEvent::SendSpace => self.poll(),
             SessionEvent::BufferedLow(id) => stream(StreamEvent::BufferedAmountLow { id }),
             SessionEvent::Closed(reason) => Some(Event::AssociationLost { reason: reason.into() }),
         }
