@@ -593,6 +593,7 @@ impl DataChannels {
             if self.send_dcep(now, stream, &Dcep::Open(config)).is_err() {
                 // The send buffer is full.
                 self.session.forget(stream);
+                self.next_stream = stream;
                 return;
             }
             self.waiting.pop_front();
@@ -619,9 +620,7 @@ impl DataChannels {
             return self.session.forget(stream);
         }
         self.session.set_weight(stream, known.config.priority);
-        if known.buffered_low > 0 {
-            self.session.set_buffered_low(stream, known.buffered_low);
-        }
+        self.session.set_buffered_low(stream, known.buffered_low);
         known.stage = Stage::Opening;
         if known.negotiated {
             self.on_answer(channel);
@@ -706,10 +705,6 @@ impl DataChannels {
         };
         if let Some(stream) = known.stream {
             self.by_stream.remove(&stream);
-            if known.buffered_low > 0 {
-                // The next channel of the stream begins with 0.
-                self.session.set_buffered_low(stream, 0);
-            }
         }
         self.refused.remove(&channel);
         self.owed_acks.remove(&channel);

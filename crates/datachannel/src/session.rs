@@ -343,9 +343,9 @@ impl Session {
             .map_or(0, |association| association.buffered_on(stream))
     }
 
-    /// Sets the number of bytes at which [`SessionEvent::BufferedLow`] reports a stream.
+    /// Sets the number of bytes at which [`SessionEvent::BufferedLow`] reports a stream: 0 at first, and again once it is reset.
     pub fn set_buffered_low(&mut self, stream: u16, bytes: usize) {
-        if let Some(id) = self.id {
+        if let Some(id) = self.id.filter(|_| !self.is_resetting(stream)) {
             self.endpoint.set_buffered_low(id, stream, bytes);
         }
     }
@@ -408,7 +408,12 @@ impl Session {
             }
             Event::DataReady => self.fill(now),
             Event::SendSpace => self.events.push_back(SessionEvent::SendSpace),
-            Event::BufferedLow { stream } => self.events.push_back(SessionEvent::BufferedLow(stream)),
+            Event::BufferedLow { stream } => {
+                if self.buffered(stream) == 0 {
+                    self.streams.on_sent(stream);
+                }
+                self.events.push_back(SessionEvent::BufferedLow(stream));
+            }
             Event::StreamsChanged(StreamChange::ResetInbound(list)) => {
                 self.fill(now);
                 for stream in self.named(&list) {
@@ -484,32 +489,41 @@ impl Session {
 
     /// Requests the resets that wait. One request is outstanding at a time, with all streams that were closed meanwhile.
     fn advance(&mut self, now: Time) {
-        let Some(id) = self.id.filter(|_| !self.is_resetting && self.is_established()) else {
+        let Some(id) = self.id.filter(|_| self.is_established()) else {
             return;
         };
-        let Some(association) = self.endpoint.association(id) else {
-            return;
-        };
-        let outbound = association.outbound_streams();
-        // RFC 6525 §5.1.2: a reset follows what was sent before. It does not hold up those of other streams.
-        let is_due = |stream| stream >= outbound || association.buffered_on(stream) == 0;
-        let due = self.streams.take_wanted_resets(STREAMS_PER_RESET, is_due);
-        let (streams, missing): (Vec<u16>, Vec<u16>) = due.iter().partition(|&&stream| stream < outbound);
-        for stream in missing {
-            // This end cannot send on it.
-            self.streams.on_own_reset(stream, true);
+        while let Some(stream) = self.streams.take_wanted() {
+            self.prepare_reset(id, stream);
         }
+        if self.is_resetting {
+            return;
+        }
+        let streams = self.streams.take_due(STREAMS_PER_RESET);
         if streams.is_empty() {
             return;
         }
         self.is_resetting = true;
         let change = StreamChange::ResetOutbound(StreamList::of(streams.iter().copied()));
         if self.endpoint.change_streams(now, id, change).is_err() {
-            // The peer does not support it, or has no such stream.
+            // The peer does not support it.
             self.is_resetting = false;
             for stream in streams {
                 self.streams.on_own_reset(stream, false);
             }
         }
+    }
+
+    /// RFC 6525 §5.1.2: the reset of a stream follows what was sent on it. It does not hold up those of other streams.
+    fn prepare_reset(&mut self, id: AssocId, stream: u16) {
+        let association = self.endpoint.association(id);
+        let outbound = association.map_or(0, Association::outbound_streams);
+        if stream >= outbound {
+            // This end cannot send on it.
+            return self.streams.on_own_reset(stream, true);
+        }
+        let is_due = self.buffered(stream) == 0;
+        // An event tells when it is, and the next use begins without a threshold.
+        self.endpoint.set_buffered_low(id, stream, 0);
+        self.streams.set_wanted(stream, is_due);
     }
 }

@@ -85,8 +85,12 @@ pub(crate) struct Streams {
     held: usize,
     /// Those of them that belong to incomplete messages.
     incomplete: usize,
-    /// Streams whose own direction is to be reset.
+    /// Streams whose own direction is to be reset, and that have not been looked at.
     wanted: BTreeSet<u16>,
+    /// Of those, the ones on which messages are on their way.
+    sending: BTreeSet<u16>,
+    /// Of those, the ones whose reset can be requested.
+    due: BTreeSet<u16>,
     /// The number of the last use of a stream.
     last_number: u64,
 }
@@ -298,12 +302,28 @@ impl Streams {
         self.settle(stream);
     }
 
-    /// Takes streams whose own direction is to be reset, `most` at most, of those for which this holds.
-    pub(crate) fn take_wanted_resets(&mut self, most: usize, is_due: impl Fn(u16) -> bool) -> Vec<u16> {
-        let due = self.wanted.iter().copied().filter(|&stream| is_due(stream));
-        let due: Vec<u16> = due.take(most).collect();
+    /// Takes a stream whose own direction is to be reset.
+    pub(crate) fn take_wanted(&mut self) -> Option<u16> {
+        self.wanted.pop_first()
+    }
+
+    /// The reset of a stream that was [taken](Self::take_wanted) can be requested now, or once what was sent on it has arrived.
+    pub(crate) fn set_wanted(&mut self, stream: u16, is_due: bool) {
+        let list = if is_due { &mut self.due } else { &mut self.sending };
+        list.insert(stream);
+    }
+
+    /// What was sent on a stream has arrived.
+    pub(crate) fn on_sent(&mut self, stream: u16) {
+        if self.sending.remove(&stream) {
+            self.due.insert(stream);
+        }
+    }
+
+    /// Takes the streams whose resets can be requested, `most` at most.
+    pub(crate) fn take_due(&mut self, most: usize) -> Vec<u16> {
+        let due: Vec<u16> = std::iter::from_fn(|| self.due.pop_first()).take(most).collect();
         for stream in &due {
-            self.wanted.remove(stream);
             if let Some(pair) = self.pairs.get_mut(stream) {
                 pair.own_reset = OwnReset::Requested;
             }
@@ -359,7 +379,9 @@ impl Streams {
                 self.news.push_back(StreamNews::ResetDone(stream));
             }
         }
-        self.wanted.clear();
+        for list in [&mut self.wanted, &mut self.sending, &mut self.due] {
+            list.clear();
+        }
         (self.held, self.incomplete) = (0, 0);
     }
 }
@@ -375,13 +397,11 @@ mod tests {
         streams.on_part(2, 51, false, (true, true), b"unread");
         for _ in 0..1000 {
             streams.on_peer_reset(2);
-            streams.take_wanted_resets(1, |_| true);
+            assert_eq!(streams.take_wanted(), Some(2));
             streams.on_own_reset(2, true);
         }
         assert_eq!(streams.pairs[&2].waiting.len(), 2);
         streams.take(2);
-        streams.take_wanted_resets(1, |_| true);
-        streams.on_own_reset(2, true);
         assert!(streams.pairs.is_empty());
     }
 

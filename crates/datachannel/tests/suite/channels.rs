@@ -344,6 +344,7 @@ fn a_channel_opens_although_the_send_buffer_is_full() {
         read.1 += std::iter::from_fn(|| net.b.read(net.now, b)).count();
     }
     assert_eq!(read, (to_a, to_b));
+    assert_eq!(net.a.stream(second), Some(2), "no number is left out");
     let (channel, by_peer) = (second, false);
     assert!(net.events_of_a().contains(&ChannelEvent::Opened { channel, by_peer }));
 }
