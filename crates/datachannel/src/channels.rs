@@ -89,7 +89,7 @@ struct Channel {
     /// Both ends know of it without DCEP.
     negotiated: bool,
     buffered_low: usize,
-    /// A message of the user has been sent since its buffer was low: the messages of DCEP are not the user's.
+    /// A message of the user has been sent since its buffer was empty: the messages of DCEP are not the user's.
     has_sent: bool,
 }
 
@@ -445,10 +445,13 @@ impl DataChannels {
                 }
             }
             SessionEvent::BufferedLow(stream) => {
+                let is_empty = self.session.buffered(stream) == 0;
                 if let Some(&channel) = self.by_stream.get(&stream)
                     && let Some(known) = self.channels.get_mut(&channel)
-                    && std::mem::take(&mut known.has_sent)
+                    && known.has_sent
                 {
+                    // The user may lower the threshold while messages wait.
+                    known.has_sent = !is_empty;
                     self.events.push_back(ChannelEvent::BufferedLow(channel));
                 }
             }

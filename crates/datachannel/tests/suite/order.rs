@@ -2,10 +2,10 @@
 
 use whimbrel_datachannel::{
     AssociationConfig, ChannelConfig, ChannelEnd, ChannelEvent, ChannelMessage, ChannelSendError, ChannelsConfig,
-    DataChannels, DtlsRole, SendError, Span,
+    DataChannels, DtlsRole, SendError, Span, init_chunk,
 };
 
-use crate::net::{Net, channels, connected};
+use crate::net::{Net, channels, connected, random};
 
 const SECOND: Span = Span::from_secs(1);
 
@@ -266,4 +266,73 @@ fn rfc_8831_6_4_no_channel_opens_on_a_stream_on_which_the_peer_cannot_answer() {
     );
     let (channel, why) = (second, ChannelEnd::NoStream);
     assert!(events.contains(&ChannelEvent::Closed { channel, why }), "{events:?}");
+}
+
+#[test]
+fn a_threshold_that_is_lowered_is_reported_again() {
+    let mut net = connected(&ChannelsConfig::default());
+    net.reports_low = true;
+    let bulk = net.a.open(net.now, ChannelConfig::default()).unwrap();
+    net.run(SECOND);
+    net.events_of_a();
+    net.a.set_buffered_low(bulk, 400_000);
+    for _ in 0..10 {
+        net.a
+            .send(net.now, bulk, ChannelMessage::Binary(vec![0; 50_000]))
+            .unwrap();
+    }
+    let low = [ChannelEvent::BufferedLow(bulk)];
+    while net.events_a.is_empty() {
+        net.run(Span::from_millis(1));
+    }
+    assert_eq!(net.events_of_a(), low);
+    net.a.set_buffered_low(bulk, 0);
+    net.run(SECOND);
+    assert_eq!(net.events_of_a(), low);
+}
+
+#[test]
+fn an_association_starts_once() {
+    let settings = AssociationConfig::webrtc();
+    let of_a = init_chunk(&settings, &mut *random("init a")).unwrap();
+    let of_b = init_chunk(&settings, &mut *random("init b")).unwrap();
+    let config = ChannelsConfig::default();
+    let mut net = Net::new(channels("a", config.clone()), channels("b", config));
+    let channel = net.a.open(net.now, ChannelConfig::default()).unwrap();
+    let agreed = net.b.open_negotiated(net.now, 9, ChannelConfig::default()).unwrap();
+    assert!(net.a.start(net.now, b"", &of_b).is_err());
+    assert!(net.a.start(net.now, &of_a, &of_a).is_err());
+    net.a.start(net.now, &of_a, &of_b).unwrap();
+    assert!(net.a.start(net.now, &of_a, &of_b).is_err());
+    assert!(net.a.connect(net.now).is_err());
+    net.b.start(net.now, &of_b, &of_a).unwrap();
+    net.a.set_role(net.now, DtlsRole::Server);
+    net.b.set_role(net.now, DtlsRole::Client);
+    net.run(SECOND);
+    let by_peer = false;
+    assert_eq!(
+        net.events_of_a(),
+        [ChannelEvent::Connected, ChannelEvent::Opened { channel, by_peer }]
+    );
+    let events = net.events_of_b();
+    let opened = |event: &&ChannelEvent| matches!(event, ChannelEvent::Opened { .. });
+    assert_eq!(events.iter().filter(opened).count(), 2, "{events:?}");
+    assert_eq!(net.b.stream(agreed), Some(9));
+}
+
+#[test]
+fn channels_that_are_opened_while_the_association_ends_end_with_it() {
+    let mut net = connected(&ChannelsConfig::default());
+    net.a.shutdown(net.now);
+    let late = net.a.open(net.now, ChannelConfig::default());
+    let agreed = net.a.open_negotiated(net.now, 7, ChannelConfig::default());
+    net.run(SECOND * 5);
+    let events = net.events_of_a();
+    assert!(matches!(events.last(), Some(ChannelEvent::Ended(_))), "{events:?}");
+    for channel in [late, agreed].into_iter().flatten() {
+        let is_closed =
+            |event: &ChannelEvent| matches!(event, ChannelEvent::Closed { channel: closed, .. } if *closed == channel);
+        assert!(events.iter().any(is_closed), "{events:?}");
+    }
+    assert_eq!(net.a.channels().count(), 0);
 }
