@@ -158,8 +158,12 @@ impl Session {
         Ok(())
     }
 
-    /// Takes in a packet of the peer, as the layer below has decrypted it.
+    /// Takes in a packet of the peer, as the layer below has decrypted it. One with another SCTP port is discarded: it would be of a second
+    /// association.
     pub fn handle(&mut self, now: Time, packet: &[u8]) {
+        if !packet.starts_with(&self.peer_port.to_be_bytes()) {
+            return;
+        }
         let meta = PacketMeta {
             local: LOCAL,
             remote: REMOTE,

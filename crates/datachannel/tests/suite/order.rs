@@ -336,3 +336,27 @@ fn channels_that_are_opened_while_the_association_ends_end_with_it() {
     }
     assert_eq!(net.a.channels().count(), 0);
 }
+
+// A second association beside the first would take its place at its end, without a word.
+#[test]
+fn a_peer_has_one_association() {
+    let mut net = connected(&ChannelsConfig::default());
+    let first = std::mem::replace(
+        &mut net.a,
+        channels(
+            "second",
+            ChannelsConfig {
+                local_port: 6000,
+                ..ChannelsConfig::default()
+            },
+        ),
+    );
+    net.a.connect(net.now).unwrap();
+    net.run(SECOND);
+    assert_eq!(net.events_of_a(), []);
+    net.a = first;
+    let channel = net.a.open(net.now, ChannelConfig::default()).unwrap();
+    net.run(SECOND);
+    let by_peer = false;
+    assert_eq!(net.events_of_a(), [ChannelEvent::Opened { channel, by_peer }]);
+}
