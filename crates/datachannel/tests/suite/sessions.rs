@@ -119,7 +119,11 @@ fn packets_are_paced_by_drivers_with_coarse_timers() {
         // 30 MB at 100 Mbit/s take 2.4 s, and 2.9 s with the headers.
         let time = net.now.since(start);
         assert!(time < SECOND * 5, "timers late by {late} ms: {time:?}");
-        assert!(net.burst <= 70, "timers late by {late} ms: {} packets at once", net.burst);
+        assert!(
+            net.burst <= 70,
+            "timers late by {late} ms: {} packets at once",
+            net.burst
+        );
     }
 }
 
