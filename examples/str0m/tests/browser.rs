@@ -234,7 +234,8 @@ fn nonsense_is_refused_and_the_server_goes_on() {
         server.process.child.try_wait().expect("a child").is_none(),
         "it still serves"
     );
-    server.process.signal("-INT");
+    // Not SIGINT: programs in the background of a shell ignore it.
+    server.process.signal("-TERM");
     let rest = server.lines.rest();
     assert!(rest.contains("refused, "), "{rest}");
     let errors = server.process.errors.rest();
@@ -267,7 +268,7 @@ fn peers_are_limited_and_leave_when_they_do_not_connect() {
         assert!(line.ends_with("the browser did not connect"), "{line}");
     }
     assert_status(&server.offer(OFFER), 200);
-    server.process.signal("-INT");
+    server.process.signal("-TERM");
     let errors = server.process.errors.rest();
     assert!(errors.is_empty(), "{errors}");
 }
