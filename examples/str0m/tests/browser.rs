@@ -2,17 +2,18 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
+use whimbrel_testkit::browser::playwright;
 use whimbrel_testkit::process::{InTime as _, Lines, Process, until};
 use whimbrel_testkit::{needs, program};
 
 /// Size of the download in MB.
 const SIZE: &str = "50";
 
-/// The program, which `cargo test` has built if it was not told to test something else only.
+/// The program, which `cargo test` builds before it runs all tests.
 fn example() -> Command {
     let test = std::env::current_exe().expect("the path of the test");
     let profile = test.parent().and_then(Path::parent).expect("the folder of the profile");
@@ -85,31 +86,12 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What drives the browser, fetched if it is not there. Returns its folder.
-fn playwright() -> Result<PathBuf, String> {
-    let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("web");
-    if web.join("node_modules/playwright-core").is_dir() {
-        return Ok(web);
-    }
-    let install = Command::new(program("npm", "npm")?)
-        .args(["ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"])
-        .current_dir(&web)
-        .output_in_time();
-    if install.status.success() {
-        Ok(web)
-    } else {
-        Err(format!(
-            "npm cannot fetch playwright-core: {}",
-            text(&install.stderr).trim()
-        ))
-    }
-}
-
 #[test]
 fn a_browser_downloads_chats_and_connects_again() {
     let chromium = needs!(program("chromium", "chromium"));
     let node = needs!(program("node", "nodejs"));
-    let web = needs!(playwright());
+    let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("web");
+    needs!(playwright(&web));
     let mut server = Server::start();
     let url = format!("http://{}/", server.place);
     let mut driver = Command::new(node);
@@ -152,7 +134,7 @@ fn a_browser_downloads_chats_and_connects_again() {
     );
 }
 
-/// An offer of data channels, of nobody.
+/// An offer of data channels. No browser belongs to it.
 const OFFER: &str = "v=0\r\no=- 1 2 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\na=group:BUNDLE 0\r\n\
     m=application 9 UDP/DTLS/SCTP webrtc-datachannel\r\nc=IN IP4 0.0.0.0\r\na=ice-ufrag:abcd\r\n\
     a=ice-pwd:abcdefghijklmnopqrstuvwx\r\na=fingerprint:sha-256 \
@@ -203,7 +185,7 @@ fn nonsense_is_refused_and_the_server_goes_on() {
     for wrong in ["", "nonsense", "v=0\r\n", begin] {
         assert_status(&server.offer(wrong), 400);
     }
-    // Each line left out or damaged: it is refused, or nobody connects.
+    // Each line left out or damaged: it is refused, or no browser connects.
     for (at, line) in OFFER.match_indices("\r\n") {
         let begin = OFFER[..at].rfind('\n').map_or(0, |before| before + 1);
         let without = [&OFFER[..begin], &OFFER[at + line.len()..]].concat();

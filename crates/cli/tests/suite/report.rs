@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use whimbrel_testkit::browser::playwright;
 use whimbrel_testkit::process::InTime as _;
 use whimbrel_testkit::{needs, program};
 
@@ -147,23 +148,6 @@ fn report_needs_a_folder_for_results() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("radio.toml"), RADIO).expect("writable");
     assert_eq!(code(&whimbrel(folder.path(), &["run", "radio.toml", "--report"])), 2);
-}
-
-/// What drives the browser, fetched if it is not there.
-fn playwright(web: &Path) -> Result<(), String> {
-    if web.join("node_modules/playwright-core").is_dir() {
-        return Ok(());
-    }
-    let npm = program("npm", "npm")?;
-    let install = Command::new(npm)
-        .args(["ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"])
-        .current_dir(web)
-        .output_in_time();
-    if install.status.success() {
-        Ok(())
-    } else {
-        Err(format!("npm cannot fetch playwright-core: {}", stderr(&install).trim()))
-    }
 }
 
 #[test]

@@ -92,7 +92,7 @@ pub(crate) fn serve(listener: &TcpListener, answer: impl Fn(&Request) -> Respons
         let answer = Arc::clone(&answer);
         let handle = move || {
             let response = read_request(&mut stream).map(|request| answer(&request));
-            // Without a request there may be a reason to tell, or nobody to tell it to.
+            // Without a request, the error has a response, unless the client has left.
             if let Ok(response) | Err(Some(response)) = response {
                 let _ = respond(stream, &response);
             }

@@ -27,14 +27,14 @@ Options:
       --address IP    Address of the page and of the data channels [default: 127.0.0.1]
   -h, --help          Print this
 
-Firefox connects to no loopback address: give it an address of this machine in its network by --address. Whoever reaches
-that address can use the page then. Ctrl-C ends the program.
+Firefox connects to no loopback address: give it an address of this machine in its network by --address. Every
+host that reaches this address can use the page then. Ctrl-C ends the program.
 ";
 
 /// Browsers that are connected at once: each has a thread.
 const MAX_PEERS: usize = 16;
 
-/// Prints a line. Nobody may read it any more: then it is lost, where `println!` would panic.
+/// Prints a line. If standard output is closed, the line is lost; `println!` would panic.
 macro_rules! say {
     ($($text:tt)*) => { $crate::print_line(format_args!($($text)*)) };
 }

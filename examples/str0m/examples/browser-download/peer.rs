@@ -157,7 +157,7 @@ impl Peer {
         }
     }
 
-    /// Tells the browser that the connection has ended, if it is still there.
+    /// Ends the connection with the browser, if it is still there.
     fn say_goodbye(&mut self) {
         let _ = self.rtc.close();
         while let Ok(output) = self.rtc.poll_output() {
@@ -184,7 +184,7 @@ impl Peer {
         let now = Instant::now();
         let (len, source) = match got {
             Ok(got) => got,
-            // Another kind of error tells of a datagram sent before, or ends the wait early.
+            // Another kind of error reports a datagram sent before, or ends the wait early.
             Err(_) => {
                 self.rtc.handle_input(Input::Timeout(now))?;
                 return Ok(false);
