@@ -1,17 +1,19 @@
 //! Data channels (RFC 8831) that are opened by DCEP (RFC 8832) or by agreement.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use rand_core::Rng;
 use whimbrel_control::Time;
-use whimbrel_proto::{Association, AssociationConfig, ConfigError, ConnectError, Reliability, SendError};
+use whimbrel_proto::{Association, ConfigError, ConnectError, Reliability, SendError};
 
 use crate::channel::{
     ChannelConfig, ChannelEnd, ChannelEvent, ChannelId, ChannelMessage, ChannelSendError, DtlsRole, Flaw, OpenError,
 };
+use crate::config::ChannelsConfig;
 use crate::dcep::Dcep;
-use crate::session::{DEFAULT_MAX_INCOMPLETE, Outgoing, Session, SessionEvent};
+use crate::register::{Channel, Register, Stage};
+use crate::session::{Outgoing, Session, SessionEvent};
 use crate::streams::{Incoming, StreamNews};
 
 /// Payload protocol identifiers (RFC 8831 §8, RFC 8832 §8.1).
@@ -27,101 +29,26 @@ const NO_STREAM: u16 = u16::MAX;
 /// The longest label or protocol in bytes.
 const MAX_NAME: usize = u16::MAX as usize;
 
-/// What a peer accepts if its session description does not say (RFC 8841 §6.1), in bytes.
-const DEFAULT_MAX_MESSAGE: u32 = 64 << 10;
-
-/// The settings of [`DataChannels`].
-#[derive(Clone, Debug)]
-pub struct ChannelsConfig {
-    /// The association.
-    pub association: AssociationConfig,
-    /// SCTP port of this end (`sctp-port`, RFC 8841).
-    pub local_port: u16,
-    /// SCTP port of the peer.
-    pub peer_port: u16,
-    /// The longest message in bytes that the peer accepts: `max-message-size` of its session description, 0 for any length.
-    pub peer_max_message: u32,
-    /// The longest message in bytes that this end accepts. A longer one ends the association.
-    pub max_message: u32,
-    /// Bytes that all messages of which a part has arrived may have together. More end the association.
-    pub max_incomplete: usize,
-    /// Channels that the peer may have open at a time.
-    pub max_peer_channels: usize,
-    /// Bytes that all labels and protocols of these channels may have together.
-    pub max_peer_names: usize,
-}
-
-impl Default for ChannelsConfig {
-    /// Ports 5000, 64 KiB towards the peer, 256 KiB from it, 16 MiB in incomplete messages, 4096 channels of the peer with names of 1 MiB.
-    fn default() -> Self {
-        let association = AssociationConfig::webrtc();
-        ChannelsConfig {
-            local_port: 5000,
-            peer_port: 5000,
-            peer_max_message: DEFAULT_MAX_MESSAGE,
-            max_message: 256 << 10,
-            max_incomplete: DEFAULT_MAX_INCOMPLETE,
-            max_peer_channels: 4096,
-            max_peer_names: 1 << 20,
-            association,
-        }
-    }
-}
-
-/// How far a channel is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
-    /// It has no stream, or the association is not established.
-    Waiting,
-    /// Its OPEN has been sent, and nothing has been received on it. Messages are sent in order (RFC 8832 §6).
-    Opening,
-    Open,
-    /// Its stream is being reset, for this reason.
-    Closing(ChannelEnd),
-}
-
-#[derive(Debug)]
-struct Channel {
-    config: ChannelConfig,
-    stream: Option<u16>,
-    stage: Stage,
-    by_peer: bool,
-    /// Both ends know of it without DCEP.
-    negotiated: bool,
-    buffered_low: usize,
-    /// A message of the user has been sent since its buffer was empty: the messages of DCEP are not the user's.
-    has_sent: bool,
-}
-
-impl Channel {
-    fn names_len(&self) -> usize {
-        self.config.label.len() + self.config.protocol.len()
-    }
-}
-
 /// The data channels of an association, over DTLS or another datagram protocol that authenticates the peer. It does no I/O: a driver calls
 /// [`handle`](Self::handle) with each packet and [`handle_timeout`](Self::handle_timeout) at the time of [`next_timeout`](Self::next_timeout),
 /// and after each call takes [packets](Self::poll_transmit) and [events](Self::poll_event).
 #[derive(Debug)]
 pub struct DataChannels {
     session: Session,
-    config: ChannelsConfig,
     role: Option<DtlsRole>,
     connected: bool,
-    channels: BTreeMap<ChannelId, Channel>,
-    by_stream: BTreeMap<u16, ChannelId>,
-    /// Channels without a stream, in the order in which they were opened.
+    register: Register,
+    /// Channels without a stream, in the order in which they were opened, with some that have ended since.
     waiting: VecDeque<ChannelId>,
-    next_id: u64,
     /// Channels of the peer whose ACK has not been sent, because the send buffer is full.
     owed_acks: BTreeSet<ChannelId>,
     /// Channels of which a message was refused because the send buffer was full.
     refused: BTreeSet<ChannelId>,
     /// Where the search for a free stream begins.
     next_stream: u16,
-    /// Channels of the peer, and the bytes of their names.
-    of_peer: (usize, usize),
     events: VecDeque<ChannelEvent>,
+    /// The longest message in bytes that the peer accepts, 0 for any length.
+    peer_max_message: u32,
 }
 
 impl DataChannels {
@@ -136,18 +63,15 @@ impl DataChannels {
         session.set_max_incomplete(config.max_incomplete);
         Ok(DataChannels {
             session,
-            config,
             role: None,
             connected: false,
-            channels: BTreeMap::new(),
-            by_stream: BTreeMap::new(),
+            register: Register::new(config.max_peer_channels, config.max_peer_names),
             waiting: VecDeque::new(),
             owed_acks: BTreeSet::new(),
             refused: BTreeSet::new(),
-            next_id: 0,
             next_stream: 0,
-            of_peer: (0, 0),
             events: VecDeque::new(),
+            peer_max_message: config.peer_max_message,
         })
     }
 
@@ -159,7 +83,9 @@ impl DataChannels {
         self.role = Some(role);
         self.next_stream = role.first_stream();
         let streams = self.session.open_streams();
-        let unknown: Vec<u16> = streams.filter(|stream| !self.by_stream.contains_key(stream)).collect();
+        let unknown: Vec<u16> = streams
+            .filter(|stream| self.register.of_stream(*stream).is_none())
+            .collect();
         for stream in unknown {
             self.on_readable(now, stream, true);
         }
@@ -168,7 +94,7 @@ impl DataChannels {
 
     /// Sets the longest message in bytes that the peer accepts, 0 for any length.
     pub fn set_peer_max_message(&mut self, bytes: u32) {
-        self.config.peer_max_message = bytes;
+        self.peer_max_message = bytes;
     }
 
     /// Opens the association. Both ends may.
@@ -226,17 +152,17 @@ impl DataChannels {
 
     /// Returns what both ends know of a channel, unless it has ended.
     pub fn channel(&self, channel: ChannelId) -> Option<&ChannelConfig> {
-        self.channels.get(&channel).map(|known| &known.config)
+        self.register.get(channel).map(|known| &known.config)
     }
 
     /// Returns the stream of a channel, unless it has none yet or has ended.
     pub fn stream(&self, channel: ChannelId) -> Option<u16> {
-        self.channels.get(&channel)?.stream
+        self.register.get(channel)?.stream()
     }
 
     /// Returns all channels that have not ended.
     pub fn channels(&self) -> impl Iterator<Item = ChannelId> + '_ {
-        self.channels.keys().copied()
+        self.register.ids()
     }
 
     /// Opens a channel. Its OPEN is sent as soon as the association is established and the [role](Self::set_role) is set; messages may follow at
@@ -246,7 +172,7 @@ impl DataChannels {
     /// Returns an error if DCEP cannot describe the channel, or if the association has ended.
     pub fn open(&mut self, now: Time, config: ChannelConfig) -> Result<ChannelId, OpenError> {
         self.check(&config)?;
-        let channel = self.add(config, None, false);
+        let channel = self.register.add(config);
         self.waiting.push_back(channel);
         self.pump(now);
         Ok(channel)
@@ -262,12 +188,11 @@ impl DataChannels {
             return Err(OpenError::NoSuchStream);
         }
         // The peer may have sent on it before.
-        let is_used = self.by_stream.contains_key(&stream) || self.session.is_resetting(stream);
+        let is_used = self.register.of_stream(stream).is_some() || self.session.is_resetting(stream);
         if is_used || !(self.session.open(stream) || self.session.is_open(stream)) {
             return Err(OpenError::StreamInUse(stream));
         }
-        let channel = self.add(config, Some(stream), true);
-        self.by_stream.insert(stream, channel);
+        let channel = self.register.add_negotiated(config, stream);
         self.begin_if_connected(channel);
         self.on_readable(now, stream, true);
         self.pump(now);
@@ -284,15 +209,15 @@ impl DataChannels {
             ChannelMessage::Text(text) => (text.into_bytes(), TEXT, TEXT_EMPTY),
             ChannelMessage::Binary(bytes) => (bytes, BINARY, BINARY_EMPTY),
         };
-        let known = self.channels.get(&channel).ok_or(ChannelSendError::NotOpen)?;
-        let (Some(stream), Stage::Opening | Stage::Open) = (known.stream, known.stage) else {
+        let known = self.register.get(channel).ok_or(ChannelSendError::NotOpen)?;
+        let (Some(stream), Stage::Opening | Stage::Open) = (known.stream(), known.stage) else {
             return Err(ChannelSendError::NotOpen);
         };
         // The peer has closed it: what is sent now would arrive on the next channel of the stream.
         if !self.session.is_writable(stream) {
             return Err(ChannelSendError::NotOpen);
         }
-        let (len, max) = (content.len(), self.config.peer_max_message as usize);
+        let (len, max) = (content.len(), self.peer_max_message as usize);
         if len > max && max != 0 {
             return Err(ChannelSendError::TooLong { len, max });
         }
@@ -317,7 +242,7 @@ impl DataChannels {
             return Err(error.into());
         }
         self.refused.remove(&channel);
-        if let Some(known) = self.channels.get_mut(&channel) {
+        if let Some(known) = self.register.get_mut(channel) {
             known.has_sent = true;
         }
         self.pump(now);
@@ -326,8 +251,8 @@ impl DataChannels {
 
     /// Takes the next message of a channel. What is not taken fills the receive buffer, so that the peer waits.
     pub fn read(&mut self, now: Time, channel: ChannelId) -> Option<ChannelMessage> {
-        let known = self.channels.get(&channel)?;
-        let stream = known.stream.filter(|_| known.stage == Stage::Open)?;
+        let known = self.register.get(channel)?;
+        let stream = known.stream().filter(|_| known.stage == Stage::Open)?;
         let ppid = self.session.next_ppid(stream).filter(|&ppid| ppid != DCEP)?;
         let this_use = self.session.use_of(stream);
         let Incoming { content, .. } = self.session.read(now, stream)?;
@@ -363,11 +288,11 @@ impl DataChannels {
 
     /// Sets the number of bytes of a channel at which [`ChannelEvent::BufferedLow`] reports it. It is 0 by default.
     pub fn set_buffered_low(&mut self, channel: ChannelId, bytes: usize) {
-        let Some(known) = self.channels.get_mut(&channel) else {
+        let Some(known) = self.register.get_mut(channel) else {
             return;
         };
         known.buffered_low = bytes;
-        if let Some(stream) = known.stream {
+        if let Some(stream) = known.stream() {
             self.session.set_buffered_low(stream, bytes);
         }
     }
@@ -397,22 +322,6 @@ impl DataChannels {
         Ok(())
     }
 
-    fn add(&mut self, config: ChannelConfig, stream: Option<u16>, negotiated: bool) -> ChannelId {
-        let channel = ChannelId(self.next_id);
-        self.next_id += 1;
-        let known = Channel {
-            config,
-            stream,
-            stage: Stage::Waiting,
-            by_peer: false,
-            negotiated,
-            buffered_low: 0,
-            has_sent: false,
-        };
-        self.channels.insert(channel, known);
-        channel
-    }
-
     /// Takes the events of the session, and does what follows from them.
     fn pump(&mut self, now: Time) {
         loop {
@@ -432,7 +341,7 @@ impl DataChannels {
             SessionEvent::Connected => {
                 self.connected = true;
                 self.events.push_back(ChannelEvent::Connected);
-                let negotiated: Vec<ChannelId> = self.by_stream.values().copied().collect();
+                let negotiated: Vec<ChannelId> = self.register.with_stream().collect();
                 for channel in negotiated {
                     self.begin_if_connected(channel);
                 }
@@ -440,14 +349,14 @@ impl DataChannels {
             SessionEvent::Stream(StreamNews::Opened(_) | StreamNews::Finished(_)) => {}
             SessionEvent::Stream(StreamNews::Readable(stream)) => self.on_readable(now, stream, true),
             SessionEvent::Stream(StreamNews::ResetDone(stream) | StreamNews::ResetRefused(stream)) => {
-                if let Some(&channel) = self.by_stream.get(&stream) {
+                if let Some(channel) = self.register.of_stream(stream) {
                     self.end(channel, ChannelEnd::Peer);
                 }
             }
             SessionEvent::BufferedLow(stream) => {
                 let is_empty = self.session.buffered(stream) == 0;
-                if let Some(&channel) = self.by_stream.get(&stream)
-                    && let Some(known) = self.channels.get_mut(&channel)
+                if let Some(channel) = self.register.of_stream(stream)
+                    && let Some(known) = self.register.get_mut(channel)
                     && known.has_sent
                 {
                     // The user may lower the threshold while messages wait.
@@ -457,16 +366,16 @@ impl DataChannels {
             }
             SessionEvent::SendSpace => {
                 for channel in std::mem::take(&mut self.refused) {
-                    // The others hear when they have fallen to their threshold.
+                    // The others are reported when their bytes fall to the threshold.
                     let is_low = |known: &Channel| self.buffered(channel) <= known.buffered_low;
-                    if self.channels.get(&channel).is_some_and(is_low) {
+                    if self.register.get(channel).is_some_and(is_low) {
                         self.events.push_back(ChannelEvent::BufferedLow(channel));
                     }
                 }
             }
             SessionEvent::Closed(reason) => {
                 self.connected = false;
-                let all: Vec<ChannelId> = self.channels.keys().copied().collect();
+                let all: Vec<ChannelId> = self.register.ids().collect();
                 for channel in all {
                     self.end(channel, ChannelEnd::Association);
                 }
@@ -480,7 +389,7 @@ impl DataChannels {
     /// Takes the messages of DCEP that are next on a stream, and reports the first message of the user after them if that is `news`.
     fn on_readable(&mut self, now: Time, stream: u16, news: bool) {
         while let Some(ppid) = self.session.next_ppid(stream) {
-            let known = self.by_stream.get(&stream).copied();
+            let known = self.register.of_stream(stream);
             if let Some(channel) = known.filter(|_| ppid != DCEP) {
                 self.on_answer(channel);
                 if news {
@@ -523,21 +432,12 @@ impl DataChannels {
 
     /// The peer opens a channel.
     fn on_open(&mut self, stream: u16, config: ChannelConfig) -> Result<(), Flaw> {
-        let (count, names) = self.of_peer;
-        let names = names + config.label.len() + config.protocol.len();
         if !self.role.is_some_and(|role| role.is_of_peer(stream)) {
             return Err(Flaw::Parity);
         }
-        if count >= self.config.max_peer_channels || names > self.config.max_peer_names {
-            return Err(Flaw::TooMany);
-        }
-        self.of_peer = (count + 1, names);
-        let channel = self.add(config, Some(stream), false);
-        self.by_stream.insert(stream, channel);
-        if let Some(known) = self.channels.get_mut(&channel) {
-            (known.by_peer, known.stage) = (true, Stage::Open);
-            self.session.set_weight(stream, known.config.priority);
-        }
+        let priority = config.priority;
+        let channel = self.register.add_of_peer(config, stream)?;
+        self.session.set_weight(stream, priority);
         let by_peer = true;
         self.events.push_back(ChannelEvent::Opened { channel, by_peer });
         self.owed_acks.insert(channel);
@@ -546,7 +446,7 @@ impl DataChannels {
 
     /// The peer knows of a channel of this end.
     fn on_answer(&mut self, channel: ChannelId) {
-        if let Some(known) = self.channels.get_mut(&channel)
+        if let Some(known) = self.register.get_mut(channel)
             && known.stage == Stage::Opening
         {
             known.stage = Stage::Open;
@@ -567,8 +467,8 @@ impl DataChannels {
     /// Sends the ACKs that are owed.
     fn send_acks(&mut self, now: Time) {
         while let Some(&channel) = self.owed_acks.first() {
-            let known = self.channels.get(&channel).filter(|known| known.stage == Stage::Open);
-            let stream = known.and_then(|known| known.stream);
+            let known = self.register.get(channel).filter(|known| known.stage == Stage::Open);
+            let stream = known.and_then(Channel::stream);
             if let Some(stream) = stream.filter(|&stream| self.session.is_writable(stream))
                 && self.send_dcep(now, stream, &Dcep::Ack).is_err()
             {
@@ -584,7 +484,7 @@ impl DataChannels {
             return;
         };
         while let Some(&channel) = self.waiting.front() {
-            let Some(config) = self.channels.get(&channel).map(|known| known.config.clone()) else {
+            let Some(config) = self.register.get(channel).map(|known| known.config.clone()) else {
                 self.waiting.pop_front();
                 continue;
             };
@@ -600,10 +500,7 @@ impl DataChannels {
                 return;
             }
             self.waiting.pop_front();
-            if let Some(known) = self.channels.get_mut(&channel) {
-                known.stream = Some(stream);
-            }
-            self.by_stream.insert(stream, channel);
+            self.register.assign(channel, stream);
             self.begin_if_connected(channel);
         }
     }
@@ -611,10 +508,10 @@ impl DataChannels {
     /// The channel has a stream: it can send once the association is established.
     fn begin_if_connected(&mut self, channel: ChannelId) {
         let streams = self.common_streams();
-        let Some(known) = self.channels.get_mut(&channel).filter(|_| self.connected) else {
+        let Some(known) = self.register.get_mut(channel).filter(|_| self.connected) else {
             return;
         };
-        let (Some(stream), Stage::Waiting) = (known.stream, known.stage) else {
+        let (Some(stream), Stage::Waiting) = (known.stream(), known.stage) else {
             return;
         };
         if stream >= streams {
@@ -668,17 +565,16 @@ impl DataChannels {
     }
 
     fn close_for(&mut self, now: Time, channel: ChannelId, why: ChannelEnd) {
-        let Some(known) = self.channels.get_mut(&channel) else {
+        let Some(known) = self.register.get_mut(channel) else {
             return;
         };
-        match (known.stage, known.stream) {
+        match (known.stage, known.stream()) {
             (Stage::Closing(_), _) => {}
             (Stage::Opening | Stage::Open, Some(stream)) => {
                 known.stage = Stage::Closing(why);
                 self.session.reset(now, stream);
             }
             (_, stream) => {
-                self.waiting.retain(|&waiting| waiting != channel);
                 self.end(channel, why);
                 // A negotiated channel that was not connected: nothing was sent on its stream.
                 if let Some(stream) = stream {
@@ -694,7 +590,7 @@ impl DataChannels {
         if !is_over {
             return self.close_for(now, channel, why);
         }
-        if let Some(known) = self.channels.get_mut(&channel)
+        if let Some(known) = self.register.get_mut(channel)
             && matches!(known.stage, Stage::Opening | Stage::Open)
         {
             known.stage = Stage::Closing(why);
@@ -703,18 +599,11 @@ impl DataChannels {
 
     /// A channel has ended, for this reason unless there was one before.
     fn end(&mut self, channel: ChannelId, otherwise: ChannelEnd) {
-        let Some(known) = self.channels.remove(&channel) else {
+        let Some(known) = self.register.remove(channel) else {
             return;
         };
-        if let Some(stream) = known.stream {
-            self.by_stream.remove(&stream);
-        }
         self.refused.remove(&channel);
         self.owed_acks.remove(&channel);
-        if known.by_peer {
-            self.of_peer.0 -= 1;
-            self.of_peer.1 -= known.names_len();
-        }
         let why = match known.stage {
             Stage::Closing(why) => why,
             _ => otherwise,

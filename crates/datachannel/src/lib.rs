@@ -46,14 +46,17 @@
 
 mod channel;
 mod channels;
+mod config;
 mod dcep;
+mod register;
 mod session;
 mod streams;
 
 pub use channel::{
     ChannelConfig, ChannelEnd, ChannelEvent, ChannelId, ChannelMessage, ChannelSendError, DtlsRole, Flaw, OpenError,
 };
-pub use channels::{ChannelsConfig, DataChannels};
+pub use channels::DataChannels;
+pub use config::ChannelsConfig;
 pub use session::{Outgoing, Session, SessionEvent};
 pub use streams::{Incoming, StreamNews};
 pub use whimbrel_control::{Span, Time};

@@ -74,7 +74,8 @@ pub struct Session {
 const LOCAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 0);
 const REMOTE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 0);
 
-/// How late timers may be: many drivers sleep in a read with a timeout, which Linux rounds up to its clock tick, often 4 ms.
+/// How late timers may be, for schemes that pace: many drivers sleep in a read with a timeout, and Linux wakes them a clock tick of 4 ms later, or
+/// two.
 const TIMER_GRANULARITY: Span = Span::from_millis(5);
 
 /// Bytes that incomplete messages may have together by default: 64 messages of 256 KiB.
@@ -526,7 +527,7 @@ impl Session {
             return self.streams.on_own_reset(stream, true);
         }
         let is_due = self.buffered(stream) == 0;
-        // An event tells when it is, and the next use begins without a threshold.
+        // An event reports when it is, and the next use begins without a threshold.
         self.endpoint.set_buffered_low(id, stream, 0);
         self.streams.set_wanted(stream, is_due);
     }

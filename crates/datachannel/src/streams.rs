@@ -281,7 +281,7 @@ impl Streams {
         }
     }
 
-    /// The incomplete messages of a stream will not become complete, or nobody reads them.
+    /// The incomplete messages of a stream will not become complete, or the user has stopped reading.
     fn drop_parts(&mut self, stream: u16) {
         if let Some(pair) = self.pairs.get_mut(&stream) {
             let len: usize = std::mem::take(&mut pair.parts).iter().map(Vec::len).sum();

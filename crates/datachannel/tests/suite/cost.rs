@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use whimbrel_datachannel::{ChannelConfig, ChannelMessage, ChannelsConfig, Span};
+use whimbrel_datachannel::{ChannelConfig, ChannelMessage, ChannelsConfig, DataChannels, Span};
 
-use crate::net::connected;
+use crate::net::{Net, connected};
 
-/// Returns the time for messages on one of so many channels.
-fn time_with(count: usize) -> Duration {
+/// Returns two ends with this number of channels, opened by A.
+fn with_channels(count: usize) -> Net<DataChannels, DataChannels> {
     let mut net = connected(&ChannelsConfig {
         max_peer_channels: count,
         ..ChannelsConfig::default()
@@ -17,6 +17,12 @@ fn time_with(count: usize) -> Duration {
     }
     net.run(Span::from_secs(20));
     assert_eq!(net.b.channels().count(), count);
+    net
+}
+
+/// Returns the time for messages on one of this number of channels.
+fn time_with(count: usize) -> Duration {
+    let mut net = with_channels(count);
     let (a, b) = (net.a.channels().next().unwrap(), net.b.channels().next().unwrap());
     let begin = Instant::now();
     for _ in 0..200 {
@@ -34,16 +40,9 @@ fn a_packet_does_not_take_longer_with_many_channels() {
     assert!(many < few * 20 + Duration::from_millis(200), "{few:?} {many:?}");
 }
 
-/// Returns the time to close so many channels with a message each that has not arrived.
+/// Returns the time to close this number of channels with a message each that has not arrived.
 fn time_to_close(count: usize) -> Duration {
-    let mut net = connected(&ChannelsConfig {
-        max_peer_channels: count,
-        ..ChannelsConfig::default()
-    });
-    for _ in 0..count {
-        net.a.open(net.now, ChannelConfig::default()).unwrap();
-    }
-    net.run(Span::from_secs(20));
+    let mut net = with_channels(count);
     let ids: Vec<_> = net.a.channels().collect();
     for &id in &ids {
         net.a.send(net.now, id, ChannelMessage::Binary(vec![0; 10])).unwrap();

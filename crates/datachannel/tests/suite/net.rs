@@ -72,8 +72,6 @@ pub(crate) struct Net<A: End, B: End> {
     pub(crate) loss: f64,
     /// How late the drivers' timers are.
     pub(crate) late: Span,
-    /// The most packets that A has sent at once.
-    pub(crate) burst: usize,
     /// Whether the events that report low buffers are kept.
     pub(crate) reports_low: bool,
     /// Stream, PPID and whether it is unordered, of the chunks that carry user data from A.
@@ -93,7 +91,6 @@ impl<A: End, B: End> Net<A, B> {
             random: Rng::stream(7, "link"),
             loss: 0.0,
             late: Span::ZERO,
-            burst: 0,
             reports_low: false,
             sent_by_a: Vec::new(),
         }
@@ -102,7 +99,6 @@ impl<A: End, B: End> Net<A, B> {
     /// Sends what the ends have to send, and takes their events.
     fn drain(&mut self) {
         for to_b in [true, false] {
-            let mut packets = 0;
             loop {
                 let packet = if to_b {
                     self.a.poll_transmit(self.now)
@@ -110,10 +106,8 @@ impl<A: End, B: End> Net<A, B> {
                     self.b.poll_transmit(self.now)
                 };
                 let Some(packet) = packet else { break };
-                packets += 1;
                 if to_b {
                     self.sent_by_a.extend(user_data(&packet));
-                    self.burst = self.burst.max(packets);
                 }
                 let free = &mut self.free[usize::from(to_b)];
                 *free = (*free).max(self.now) + PACKET_TIME;

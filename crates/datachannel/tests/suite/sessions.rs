@@ -96,10 +96,17 @@ fn many_streams_are_reset_at_once() {
     assert_eq!(net.events_b.iter().filter(done).count(), 1000);
 }
 
-// The socket buffer of a browser holds some 100 packets. A driver that is late must not be slow for it.
+// A driver that sleeps in a read with a timeout wakes up to two clock ticks of 4 ms late.
 #[test]
-fn packets_are_paced_by_drivers_with_coarse_timers() {
-    for late in [0, 1, 4] {
+fn a_paced_sender_is_not_slow_with_timers_that_are_late() {
+    for late in [0, 1, 4, 8] {
+        let session = |name: &str| {
+            let config = AssociationConfig {
+                pacing: Some(true),
+                ..AssociationConfig::webrtc()
+            };
+            Session::new(config, 5000, 5000, random(name)).unwrap()
+        };
         let mut net = Net::new(session("a"), session("b"));
         net.late = Span::from_millis(late);
         net.a.connect(net.now).unwrap();
@@ -118,12 +125,7 @@ fn packets_are_paced_by_drivers_with_coarse_timers() {
         });
         // 30 MB at 100 Mbit/s take 2.4 s, and 2.9 s with the headers.
         let time = net.now.since(start);
-        assert!(time < SECOND * 5, "timers late by {late} ms: {time:?}");
-        assert!(
-            net.burst <= 70,
-            "timers late by {late} ms: {} packets at once",
-            net.burst
-        );
+        assert!(time < Span::from_millis(3500), "timers late by {late} ms: {time:?}");
     }
 }
 

@@ -24,8 +24,7 @@ impl AssociationConfig {
     ///   (RFC 9653).
     /// - It has 65535 streams in each direction (RFC 8831 §6.2), and messages of up to 256 KiB in both directions. What a stream has in the
     ///   send buffer is counted.
-    /// - Its scheme is `whimbrel`, which distinguishes transmission losses from congestion. Packets are paced: the socket buffer of a browser
-    ///   is shorter than a window. Set [`EndpointConfig::timer_granularity`](crate::EndpointConfig::timer_granularity).
+    /// - Its scheme is `whimbrel`, which distinguishes transmission losses from congestion.
     ///
     /// The address of the peer is a name only: any address of IPv4 without a UDP port will do, the same in each packet.
     #[must_use]
@@ -34,8 +33,6 @@ impl AssociationConfig {
             single_homed: true,
             unlimited_retransmissions: true,
             stream_buffers: true,
-            // Browsers receive through a socket buffer of some 100 packets.
-            pacing: Some(true),
             outbound_streams: u16::MAX,
             max_inbound_streams: u16::MAX,
             max_message: Some(MAX_MESSAGE),
