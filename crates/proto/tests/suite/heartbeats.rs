@@ -3,7 +3,7 @@
 use crate::support::paths::{confirmed, cut, path, quiet, state_event, when};
 use crate::support::{Fate, Host, Net, addrs};
 use whimbrel_control::{Scheme, Span};
-use whimbrel_proto::{AssociationConfig, Event, MAX_PINGS, Message, PathId, PathState, State};
+use whimbrel_proto::{AssociationConfig, Event, MAX_PINGS, Message, PathId, PathInfo, PathState, State};
 use whimbrel_wire::{Chunk, ChunkType, HeartbeatInfo};
 
 // [9260:8.3-1, 8.3-13, 8.3-14]
@@ -105,6 +105,25 @@ fn listed_addresses_are_measured_at_once_where_data_may_be_sent_on_several_paths
     assert!(early_heartbeats(4, &without).0.is_empty(), "heartbeats are off");
 }
 
+#[test]
+fn the_end_that_has_answered_measures_also_the_path_of_the_handshake() {
+    let of = |scheme: &str| AssociationConfig {
+        scheme: Scheme::by_name(scheme).expect("it is registered"),
+        ..AssociationConfig::default()
+    };
+    let measured = |paths, scheme| {
+        let (mut net, _, b) = Net::established(paths, &of(scheme));
+        net.run_for(Span::from_secs(5));
+        let association = net.b.association(b).expect("established");
+        let is_measured = |path: PathInfo| path.srtt.is_some();
+        association.paths().map(is_measured).collect::<Vec<_>>()
+    };
+    assert_eq!(measured(3, "multipath"), [true; 3]);
+    // There is nothing to compare with, or data goes to the primary path only.
+    assert_eq!(measured(1, "multipath"), [false]);
+    assert!(!measured(3, "standard")[0]);
+}
+
 // [9260:5.4-1]
 #[test]
 fn measurements_do_not_raise_the_limit_for_unconfirmed_addresses() {
@@ -119,7 +138,8 @@ fn measurements_do_not_raise_the_limit_for_unconfirmed_addresses() {
     let heartbeats = net.sent(Host::B, ChunkType::HEARTBEAT);
     let first = heartbeats.first().expect("B verifies addresses").at;
     let at_once = heartbeats.iter().filter(|sent| sent.at == first).count();
-    assert_eq!((at_once, heartbeats.len()), (2, 5));
+    // And one on the path of the handshake, which is confirmed.
+    assert_eq!((at_once, heartbeats.len()), (3, 6));
 }
 
 #[test]

@@ -158,9 +158,11 @@ impl Distribute for EarliestArrival {
         let more_comes = demand.queued.saturating_add(demand.unacknowledged) >= demand.send_buffer / 4 * 3;
         let drained = best_pipe.answer() + demand.queued as f64 / best_pipe.rate.max(1.0);
         // A path without a measurement is used once. Otherwise it might stay unused for a long time while other paths
-        // fill the shared window.
+        // fill the shared window, or their queues.
         let is_new = |path: &PathView| path.open && path.srtt.is_none() && path.flight == 0;
-        if more_comes && let Some(index) = paths.iter().position(is_new) {
+        if (more_comes || !paths[best].open)
+            && let Some(index) = paths.iter().position(is_new)
+        {
             return Some(index);
         }
         let is_fit = |index: usize, path: &PathView| {
@@ -244,6 +246,21 @@ mod tests {
         // Without its queue no path is faster: it is used whatever the window.
         let paths = [path(100, 90, 20), path(10, 10, 80)];
         assert_eq!(choose(&demand(900, 92), &paths), Some(0));
+    }
+
+    #[test]
+    fn a_path_without_a_measurement_is_used_once_when_the_best_is_full() {
+        let new = PathView {
+            srtt: None,
+            min_rtt: None,
+            rto: Span::from_secs(1),
+            ..path(4, 0, 20)
+        };
+        let with = |flight, new: PathView| choose(&demand(3, 999), &[path(10, flight, 20), new]);
+        assert_eq!(with(9, new), Some(0), "the known path has room");
+        assert_eq!(with(10, new), Some(1));
+        let used = PathView { flight: UNIT, ..new };
+        assert_eq!(with(10, used), None, "until there is an answer");
     }
 
     #[test]

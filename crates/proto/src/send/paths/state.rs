@@ -236,10 +236,12 @@ impl Sending {
     }
 
     /// Starts the verification of unconfirmed paths and the heartbeats on idle paths (RFC 9260 §5.4, §8.3). A path that the user has listed is
-    /// confirmed without a HEARTBEAT. Where data may be sent on several paths, a HEARTBEAT measures it at once: a path without a
-    /// round-trip time cannot be compared with others, and would stay unused until HB.interval is over.
+    /// confirmed without a HEARTBEAT. Where data may be sent on several paths, a HEARTBEAT measures each at once: a path without a
+    /// round-trip time cannot be compared with others, and would stay unused until HB.interval is over. At the end that has answered, this is also
+    /// the path of the handshake.
     // [9260:8.3-1]
     pub(in crate::send) fn start_heartbeats(&mut self, ctx: &mut Context<'_>) {
+        let is_spread = self.is_spread() && self.paths.iter().filter(|path| path.in_use()).count() > 1;
         for index in self.paths.ids() {
             if !self.paths[index].in_use() {
                 continue;
@@ -248,11 +250,11 @@ impl Sending {
             let random = ctx.random.next_u64();
             let next = self.next_heartbeat(index, ctx.now, random);
             // Never without heartbeats, and with a timer that all paths share.
-            let measure = self.is_spread() && next != NEVER && self.paths[index].rtt.srtt().is_none();
+            let measure = is_spread && next != NEVER && self.paths[index].rtt.srtt().is_none();
             let heartbeat = &mut self.paths[index].heartbeat;
             heartbeat.last_probe = ctx.now;
             heartbeat.pending = None;
-            heartbeat.requested |= measure && index != self.choice.sending();
+            heartbeat.requested |= measure;
             heartbeat.timer = if verify || heartbeat.requested { ctx.now } else { next };
         }
         if self.shares_heartbeat_timer() {
