@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use whimbrel::transport::Transport;
-use whimbrel::{AssociationConfig, RawIp, Scheme, Span, StackConfig, UDP_ENCAPSULATION_PORT};
+use whimbrel::{AssociationConfig, RawIp, Scheduler, Scheme, Span, StackConfig, UDP_ENCAPSULATION_PORT};
 use whimbrel_scenario::{ScenarioError, word_hint};
 
 use super::failure::Failure;
@@ -103,6 +103,8 @@ impl Options {
             path_per_local_address: end == End::Connects,
             dynamic_addresses: true,
             outbound_streams: 1,
+            // The flows of a tunnel share the paths.
+            scheduler: Scheduler::FairCapacity,
             // Half a minute for a host that does not answer, about a minute for one that stops answering.
             max_init_retransmits: 4,
             path_max_retrans: 3,

@@ -11,13 +11,13 @@ mod linux {
     use std::net::IpAddr;
     use std::sync::{Mutex, MutexGuard, PoisonError};
 
-    use bytes::Bytes;
     use nix::libc;
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
     use tun_rs::{DeviceBuilder, SyncDevice};
 
     use crate::transfer::failure::Failure;
+    use crate::tunnel::care::Care;
     use crate::tunnel::link::Link;
     use crate::tunnel::network::{Addrs, Network};
     use crate::tunnel::protocol::packet_message;
@@ -161,8 +161,14 @@ mod linux {
         /// Sends a packet to the peer that has its destination, or drops it if too much is waiting.
         fn send(&self, packet: &[u8]) {
             let Some(addrs) = Addrs::of(packet) else { return };
-            if let Some(link) = self.routes().find(addrs.destination) {
-                link.offer(|| packet_message(Bytes::copy_from_slice(packet)));
+            let Some(link) = self.routes().find(addrs.destination).cloned() else {
+                return;
+            };
+            let Care { flow, in_order } = Care::of(packet);
+            if in_order {
+                link.offer_in_order(flow, packet);
+            } else {
+                link.offer_in_time(|| packet_message(flow, packet));
             }
         }
     }

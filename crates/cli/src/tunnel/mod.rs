@@ -1,5 +1,7 @@
 //! `whimbrel tunnel`: TCP connections, UDP datagrams and IP packets over one association.
 
+#[cfg(target_os = "linux")]
+mod care;
 pub(crate) mod channel;
 pub(crate) mod datagrams;
 pub(crate) mod device;
@@ -10,6 +12,7 @@ pub(crate) mod link;
 pub(crate) mod lookups;
 pub(crate) mod mux;
 pub(crate) mod network;
+mod order;
 pub(crate) mod ports;
 pub(crate) mod protocol;
 mod remote;

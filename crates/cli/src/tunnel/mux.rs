@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -17,7 +18,8 @@ use super::flows::{Flows, Queued, Sending, UdpPort};
 use super::forward::{Allowed, Protocol, Target};
 use super::link::Link;
 use super::lookups::{ClientLookups, Lookups};
-use super::protocol::{Frame, datagram_message};
+use super::order::Order;
+use super::protocol::{Frame, InOrder, datagram_message};
 use super::remote::Remote;
 use super::reports::Reports;
 use crate::transfer::console::Console;
@@ -211,8 +213,17 @@ impl Mux {
             }
         };
         let receive = async {
+            let mut order = Order::default();
             loop {
-                let received = service.wait(self.link.association.recv()).await;
+                let received = tokio::select! {
+                    biased;
+                    received = service.wait(self.link.association.recv()) => received,
+                    () = until(order.due(self.link.patience())) => {
+                        let mut deliver = |packet: Bytes| self.deliver(&packet, service, &mut tasks);
+                        order.on_time(Instant::now(), self.link.patience(), &mut deliver);
+                        continue;
+                    }
+                };
                 let Some(message) = received.map_err(ServeEnd::Idle)?? else {
                     return Ok(());
                 };
@@ -221,7 +232,9 @@ impl Mux {
                 }
                 let frame = Frame::from_message(message).map_err(wrong)?;
                 // It may have to wait until the peer takes an answer.
-                let handled = service.wait(self.on_frame(frame, service, &mut tasks)).await;
+                let handled = service
+                    .wait(self.on_frame(frame, service, &mut tasks, &mut order))
+                    .await;
                 handled.map_err(ServeEnd::Idle)??;
             }
         };
@@ -231,14 +244,21 @@ impl Mux {
         }
     }
 
-    async fn on_frame(&self, frame: Frame, service: &Service, tasks: &mut Tasks) -> Result<(), ServeEnd> {
+    async fn on_frame(
+        &self,
+        frame: Frame,
+        service: &Service,
+        tasks: &mut Tasks,
+        order: &mut Order,
+    ) -> Result<(), ServeEnd> {
         match frame {
-            Frame::Packet(packet) => {
-                if let Some(device) = &service.device
-                    && let Some((addr, owner)) = device.take(&self.link, &packet)
-                {
-                    self.on_contest(addr, owner, tasks);
-                }
+            Frame::Packet(_, packet) => {
+                self.deliver(&packet, service, tasks);
+                Ok(())
+            }
+            Frame::InOrder(InOrder { flow, number, packet }) => {
+                let mut deliver = |packet: Bytes| self.deliver(&packet, service, tasks);
+                order.on_packet(flow, number, packet, Instant::now(), &mut deliver);
                 Ok(())
             }
             Frame::Datagram(number, datagram) => {
@@ -259,6 +279,15 @@ impl Mux {
             Frame::Eof(number) => self.with(number, Entry::on_eof).map_err(wrong),
             Frame::Data(number, data) => self.with(number, |entry| entry.on_data(data)).map_err(wrong),
             Frame::Credit(number, bytes) => self.with(number, |entry| entry.on_credit(bytes)).map_err(wrong),
+        }
+    }
+
+    /// Gives a packet of the peer to the device, if there is one.
+    fn deliver(&self, packet: &[u8], service: &Service, tasks: &mut Tasks) {
+        if let Some(device) = &service.device
+            && let Some((addr, owner)) = device.take(&self.link, packet)
+        {
+            self.on_contest(addr, owner, tasks);
         }
     }
 
@@ -390,7 +419,7 @@ impl Mux {
         };
         drop(channels);
         // Until the flow is open, datagrams follow its request in order.
-        self.link.offer(|| datagram_message(flow, datagram, is_open));
+        self.link.offer_in_time(|| datagram_message(flow, datagram, is_open));
     }
 
     /// Exchanges datagrams with a target.
@@ -427,7 +456,7 @@ impl Mux {
                     Ok(len) => {
                         remote.on_answer();
                         self.lock().flows.on_answer(number, Instant::now());
-                        self.link.offer(|| datagram_message(number, &buffer[..len], true));
+                        self.link.offer_in_time(|| datagram_message(number, &buffer[..len], true));
                         Ok(())
                     }
                     Err(error) => remote.on_error(error).await,
@@ -471,6 +500,14 @@ impl Mux {
                     .abort("it does not answer, and another client uses its address");
             }
         });
+    }
+}
+
+/// Waits until this time; without one, for ever.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time.into()).await,
+        None => std::future::pending().await,
     }
 }
 

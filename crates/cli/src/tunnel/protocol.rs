@@ -8,8 +8,10 @@
 //! uses at least [`LEAST_CHARGE`] bytes of it, so that small ones fill no memory. `Eof` ends one direction, `Close` the channel at once.
 //! The messages of a channel are ordered on a stream of their own, as far as there are streams.
 //!
-//! `Datagram` is one of a flow, unordered once the flow is open. `Packet` is an IP packet, unordered. Neither has credit: what does not fit
-//! is dropped. The payload protocol identifier is the message type.
+//! `Datagram` is one of a flow, unordered once the flow is open. `Packet` is an IP packet, on the stream of its flow: the scheduler shares the paths
+//! among the streams. `InOrder` is one of a flow whose packets must not overtake each other, with its number in this flow. It is sent unordered
+//! too, and `order.rs` restores the order: SCTP would wait for a lost packet without limit. None has credit: what does not fit is dropped. The
+//! payload protocol identifier is the message type.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use whimbrel::{Message, ReceivedMessage};
@@ -24,9 +26,14 @@ pub(crate) const WINDOW: u32 = 1 << 20;
 pub(crate) const DATA_BYTES: usize = 16 * 1024;
 /// The longest message in bytes: an IP packet.
 pub(crate) const MAX_MESSAGE: u32 = 65_535;
+/// Streams of channels.
+const CHANNEL_STREAMS: u16 = 64;
+/// Flows of packets that the ends tell apart, each on a stream of its own. Two on the same stream are one order: each waits for the packets of the
+/// other.
+pub(crate) const FLOWS: u16 = 1024;
 /// Streams of an association in each direction.
-pub(crate) const STREAMS: u16 = 64;
-/// Bytes of a channel's number.
+pub(crate) const STREAMS: u16 = CHANNEL_STREAMS + FLOWS;
+/// Bytes of the number of a channel or packet.
 pub(crate) const NUMBER_BYTES: usize = 4;
 /// The longest target in bytes.
 const TARGET_BYTES: usize = 300;
@@ -35,7 +42,7 @@ const TARGET_BYTES: usize = 300;
 pub(crate) const LEAST_CHARGE: u32 = 128;
 
 /// Version of this protocol.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 
 /// One message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,17 +54,29 @@ pub(crate) enum Frame {
     Eof(u32),
     /// With the reason, if there is one.
     Close(u32, String),
-    Packet(Bytes),
+    /// With its flow.
+    Packet(u16, Bytes),
     /// With the version of this protocol and the token of the client; the token of another version is 0.
     Hello(u32, u128),
     Datagram(u32, Bytes),
     /// With the version of this protocol: the answer to `Hello`.
     Accepted(u32),
+    InOrder(InOrder),
+}
+
+/// An IP packet of a flow whose packets must not overtake each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InOrder {
+    /// Below [`FLOWS`].
+    pub(crate) flow: u16,
+    /// The last bits of its number in the flow. The first packet has 0.
+    pub(crate) number: u32,
+    pub(crate) packet: Bytes,
 }
 
 /// Returns the stream of a channel.
 fn stream(channel: u32) -> u16 {
-    (channel % u32::from(STREAMS)) as u16
+    (channel % u32::from(CHANNEL_STREAMS)) as u16
 }
 
 fn message(kind: u32, channel: u32, rest: &[u8]) -> Message {
@@ -88,12 +107,24 @@ pub(crate) fn datagram_message(flow: u32, datagram: &[u8], is_open: bool) -> Mes
     }
 }
 
-/// Returns a message with an IP packet.
-pub(crate) fn packet_message(packet: Bytes) -> Message {
+/// Returns a message with an IP packet of a flow.
+pub(crate) fn packet_message(flow: u16, packet: &[u8]) -> Message {
+    unordered(6, flow, Bytes::copy_from_slice(packet))
+}
+
+/// Returns a message with an IP packet of a flow whose packets must not overtake each other.
+pub(crate) fn in_order_message(flow: u16, number: u32, packet: &[u8]) -> Message {
+    let mut payload = BytesMut::with_capacity(NUMBER_BYTES + packet.len());
+    payload.put_u32(number);
+    payload.put_slice(packet);
+    unordered(10, flow, payload.freeze())
+}
+
+fn unordered(kind: u32, flow: u16, payload: Bytes) -> Message {
     Message {
-        ppid: BASE + 6,
+        ppid: BASE + kind,
         unordered: true,
-        ..Message::new(0, packet)
+        ..Message::new(CHANNEL_STREAMS + flow % FLOWS, payload)
     }
 }
 
@@ -106,10 +137,11 @@ impl Frame {
             Frame::Credit(channel, bytes) => message(3, channel, &bytes.to_be_bytes()),
             Frame::Eof(channel) => message(4, channel, &[]),
             Frame::Close(channel, why) => message(5, channel, why.as_bytes()),
-            Frame::Packet(packet) => packet_message(packet),
+            Frame::Packet(flow, packet) => packet_message(flow, &packet),
             Frame::Hello(version, token) => message(7, version, &token.to_be_bytes()),
             Frame::Datagram(flow, datagram) => datagram_message(flow, &datagram, true),
             Frame::Accepted(version) => message(9, version, &[]),
+            Frame::InOrder(InOrder { flow, number, packet }) => in_order_message(flow, number, &packet),
         }
     }
 
@@ -117,10 +149,11 @@ impl Frame {
     pub(crate) fn from_message(message: ReceivedMessage) -> Result<Self, &'static str> {
         let data = Bytes::from(message.data);
         let kind = message.ppid.wrapping_sub(BASE);
+        let flow = message.stream.saturating_sub(CHANNEL_STREAMS) % FLOWS;
         if kind == 6 {
-            return Ok(Frame::Packet(data));
+            return Ok(Frame::Packet(flow, data));
         }
-        if kind > 9 {
+        if kind > 10 {
             return Err("a message of another protocol");
         }
         let (number, _) = data
@@ -148,6 +181,11 @@ impl Frame {
             }
             8 => Frame::Datagram(channel, rest),
             9 => Frame::Accepted(channel),
+            10 => Frame::InOrder(InOrder {
+                flow,
+                number: channel,
+                packet: rest,
+            }),
             _ => Frame::Close(channel, printable(&String::from_utf8_lossy(&rest))),
         })
     }
@@ -179,10 +217,15 @@ mod tests {
             Frame::Credit(7, 1000),
             Frame::Eof(7),
             Frame::Close(u32::MAX, "no".into()),
-            Frame::Packet(Bytes::from_static(&[0x45, 0])),
+            Frame::Packet(8, Bytes::from_static(&[0x45, 0])),
             Frame::Hello(VERSION, 1 << 100),
             Frame::Datagram(7, Bytes::new()),
             Frame::Accepted(VERSION),
+            Frame::InOrder(InOrder {
+                flow: 9,
+                number: u32::MAX,
+                packet: Bytes::from_static(&[0x45, 0]),
+            }),
         ] {
             let message = frame.clone().into_message();
             assert!(message.stream < STREAMS);
@@ -207,9 +250,10 @@ mod tests {
         assert_eq!(parse(0, &[b'x'; 400]), Err("a target that is too long"));
         assert_eq!(parse(0, b"1234\xff"), Err("a target that is not UTF-8"));
         assert_eq!(parse(3, b"1234567"), Err("a number of another length"));
-        assert_eq!(parse(7, b"\0\0\0\x0412345678"), Err("a greeting of another length"));
+        assert_eq!(parse(7, b"\0\0\0\x0512345678"), Err("a greeting of another length"));
         assert_eq!(parse(7, b"\0\0\0\x01"), Ok(Frame::Hello(1, 0)));
-        assert_eq!(parse(10, b"12345678"), Err("a message of another protocol"));
+        assert_eq!(parse(10, b"123"), Err("a message that is too short"));
+        assert_eq!(parse(11, b"12345678"), Err("a message of another protocol"));
         assert_eq!(parse(u32::MAX, b"12345678"), Err("a message of another protocol"));
     }
 }

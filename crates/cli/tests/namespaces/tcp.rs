@@ -4,9 +4,11 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::TcpCongestion;
 use whimbrel_testkit::process::LIMIT;
 
-/// Selects the role: `server ADDRESS` or `client ADDRESS BYTES`.
+/// Selects the role: `server ADDRESS`, or `client ADDRESS BYTES` with the congestion control if it is not the system's.
 const ROLE: &str = "WHIMBREL_TEST_ROLE";
 
 /// Returns the command that runs this program in a role.
@@ -38,7 +40,7 @@ fn server(listener: &TcpListener) -> u64 {
     bytes
 }
 
-fn client(address: &str, bytes: usize) {
+fn client(address: &str, bytes: usize, congestion_control: Option<&str>) {
     let start = Instant::now();
     let mut stream = loop {
         match TcpStream::connect(address) {
@@ -47,6 +49,9 @@ fn client(address: &str, bytes: usize) {
             Err(_) => std::thread::sleep(Duration::from_millis(20)),
         }
     };
+    if let Some(name) = congestion_control {
+        setsockopt(&stream, TcpCongestion, &name.into()).unwrap();
+    }
     stream.set_read_timeout(Some(LIMIT)).unwrap();
     stream.set_write_timeout(Some(LIMIT)).unwrap();
     stream.write_all(&vec![7; bytes]).unwrap();
@@ -62,7 +67,8 @@ fn programs_measure_a_transfer() {
         let words: Vec<_> = role.split(' ').collect();
         match words[..] {
             ["server", address] => drop(server(&TcpListener::bind(address).unwrap())),
-            ["client", address, bytes] => client(address, bytes.parse().unwrap()),
+            ["client", address, bytes] => client(address, bytes.parse().unwrap(), None),
+            ["client", address, bytes, name] => client(address, bytes.parse().unwrap(), Some(name)),
             _ => panic!("{role}"),
         }
         return;
@@ -70,6 +76,6 @@ fn programs_measure_a_transfer() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let server = std::thread::spawn(move || server(&listener));
-    client(&address, 300_000);
+    client(&address, 300_000, None);
     assert_eq!(server.join().unwrap(), 300_000);
 }

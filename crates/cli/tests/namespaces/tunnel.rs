@@ -2,7 +2,7 @@
 
 use whimbrel_testkit::{namespaces, needs, program};
 
-use crate::support::{Done, Lab, WHIMBREL, alone};
+use crate::support::{Done, Lab, WHIMBREL, alone, between};
 use crate::tcp;
 
 const WIFI: &str = r#"name = "wifi", rate = "10 Mbit/s", delay = "5 ms", schedule = [{ at = "2 s", up = false }]"#;
@@ -80,6 +80,49 @@ fn a_connection_through_the_tun_device_survives_the_loss_of_a_radio() {
         "0.0.0.0:7000",
         "10.9.0.1:7000",
     );
+}
+
+// One line has 18.4 Mbit/s without the headers. BBR keeps its queue too short for the slower line.
+#[test]
+fn a_connection_through_the_tun_device_uses_both_lines() {
+    needs!(namespaces());
+    for (test, delay) in [("sum", "10 ms"), ("sumslow", "40 ms")] {
+        let line = |name: &str, delay: &str| {
+            format!(
+                r#"name = "{name}", rate = "20 Mbit/s", delay = "{delay}", queue = {{ kind = "drop-tail", packets = 200 }}"#
+            )
+        };
+        let lab = Lab::new(test, &[&line("dsl", "10 ms"), &line("usb", delay)]);
+        let servers = [
+            format!("server: {WHIMBREL} tunnel --server --listen {SERVER} --tun 10.9.0.1/24"),
+            format!("server: {}", tcp::command("server 0.0.0.0:7000")),
+        ];
+        let script = format!(
+            "{}; {WHIMBREL} tunnel {SERVER} --local {CLIENT} --tun 10.9.0.2/24 & {}; {}",
+            ready(SERVER),
+            answers("10.9.0.1"),
+            tcp::command("client 10.9.0.1:7000 25000000 cubic")
+        );
+        let args = [
+            "--quiet",
+            "--run",
+            &servers[0],
+            "--run",
+            &servers[1],
+            "--at",
+            "client",
+            "--",
+            "sh",
+            "-c",
+            &script,
+        ];
+        let done = needs!(lab.measure(&args)).ok();
+        let seconds: f64 = between(&done.out, "received 25000000 bytes in ", " s.")
+            .parse()
+            .unwrap();
+        let rate = 25.0 * 8.0 / seconds;
+        assert!(rate > 27.0, "second line with {delay}: {rate} Mbit/s");
+    }
 }
 
 #[test]
