@@ -2,11 +2,12 @@
 //! It prints a line with the reason to standard error, bypassing the capture of the test harness, and appends it to the file in
 //! [`LIST`], so that the summary of `cargo xtask test` counts it.
 //!
-//! [`process`] runs programs with a time limit, [`browser`] prepares scripts that drive a browser.
+//! [`process`] runs programs with a time limit, [`node`] fetches packages of npm, [`browser`] prepares scripts that drive a browser.
 
 #![forbid(unsafe_code)]
 
 pub mod browser;
+pub mod node;
 pub mod process;
 
 use std::fmt;
