@@ -263,10 +263,11 @@ fn wrong_options_and_a_port_in_use_are_explained() {
 
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("a port").port().to_string();
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 8] = [
         (&["--port", &port], "any free one by --port 0"),
         (&["--address", "192.0.2.1"], "an address of this machine"),
         (&["--address", "0.0.0.0"], "an address of this machine"),
+        (&["--scheme", "none"], "there is no scheme \"none\""),
         (&["--port", "70000"], "needs a port"),
         (&["--mb=0"], "needs a size"),
         (&["--mb"], "needs a value"),

@@ -25,6 +25,7 @@ Options:
       --port PORT     TCP port of the page; 0 takes a free one [default: 8080]
       --mb SIZE       Size of the download in MB (1000000 bytes), 1 to 10000 [default: 50]
       --address IP    Address of the page and of the data channels [default: 127.0.0.1]
+      --scheme NAME   Congestion control: whimbrel, cubic, standard or another scheme of Whimbrel [default: whimbrel]
   -h, --help          Print this
 
 Firefox connects to no loopback address: give it an address of this machine in its network by --address. Every
@@ -50,6 +51,7 @@ struct Options {
     port: u16,
     megabytes: u64,
     address: IpAddr,
+    scheme: Option<String>,
 }
 
 impl Options {
@@ -59,6 +61,7 @@ impl Options {
             port: 8080,
             megabytes: 50,
             address: Ipv4Addr::LOCALHOST.into(),
+            scheme: None,
         };
         while let Some(arg) = args.next() {
             let (name, value) = match arg.split_once('=') {
@@ -68,13 +71,14 @@ impl Options {
             if matches!(name.as_str(), "-h" | "--help") {
                 return Ok(None);
             }
-            if !matches!(name.as_str(), "--port" | "--mb" | "--address") {
+            if !matches!(name.as_str(), "--port" | "--mb" | "--address" | "--scheme") {
                 return Err(format!("there is no option {name:?}"));
             }
             let value = value.or_else(|| args.next()).ok_or(format!("{name} needs a value"))?;
             let wrong = |wanted: &str| format!("{name} needs {wanted}, not {value:?}");
             match name.as_str() {
                 "--port" => options.port = value.parse().map_err(|_| wrong("a port, 0 to 65535"))?,
+                "--scheme" => options.scheme = Some(value),
                 "--address" => options.address = value.parse().map_err(|_| wrong("an IP address"))?,
                 _ => {
                     let size = value.parse().ok().filter(|size| (1..=10_000).contains(size));
@@ -102,6 +106,9 @@ fn main() -> ExitCode {
         }
         Err(error) => return fail(&error, "--help lists the options"),
     };
+    if let Some(Err(error)) = options.scheme.as_deref().map(sctp_proto::set_scheme) {
+        return fail(&error.to_string(), "`whimbrel schemes` lists them");
+    }
     let place = SocketAddr::new(options.address, options.port);
     let listener = match TcpListener::bind(place) {
         Ok(listener) => listener,

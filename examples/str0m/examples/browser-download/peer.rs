@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, UdpSocket};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use str0m::change::SdpOffer;
 use str0m::channel::{ChannelData, ChannelId};
@@ -16,6 +16,10 @@ use crate::slots::Slot;
 
 /// Label of the channel for downloads. The page has the same words.
 const DOWNLOAD: &str = "download";
+/// Label of the channel with a message from time to time during a download: the page measures how late they are.
+const TICKS: &str = "ticks";
+/// Time between them.
+const TICK: Duration = Duration::from_millis(100);
 /// Begin of the labels of channels whose messages are echoed.
 const CHAT: &str = "chat-";
 /// What an echo begins with.
@@ -62,6 +66,7 @@ pub(crate) fn start(number: u64, offer: &str, address: IpAddr, bytes: u64, slot:
         bytes,
         channels: HashMap::new(),
         download: None,
+        next_tick: Instant::now(),
         echoes: 0,
         dropped: 0,
         connected: false,
@@ -93,6 +98,8 @@ struct Peer {
     /// Labels of the open channels.
     channels: HashMap<ChannelId, String>,
     download: Option<Download>,
+    /// When the next message of the channel for ticks is due.
+    next_tick: Instant,
     echoes: u64,
     /// Messages that found the queue full.
     dropped: u64,
@@ -134,10 +141,11 @@ impl Peer {
             if !self.rtc.is_alive() {
                 return Ok("the connection has ended".to_owned());
             }
-            if self.send_download()? {
+            if self.send_tick()? || self.send_download()? {
                 continue;
             }
             let now = Instant::now();
+            let timeout = if self.download.is_some() { timeout.min(self.next_tick) } else { timeout };
             let limit = if self.connected {
                 heard + SILENCE
             } else {
@@ -297,6 +305,21 @@ impl Peer {
             _ => {}
         }
         Ok(())
+    }
+
+    /// During a download, sends the time over the channel for ticks, if the browser has opened it and a message is due. Returns whether it has.
+    fn send_tick(&mut self) -> Result<bool, RtcError> {
+        let now = Instant::now();
+        if self.download.is_none() || now < self.next_tick {
+            return Ok(false);
+        }
+        self.next_tick = now + TICK;
+        let ticks = self.channels.iter().find(|(_, label)| *label == TICKS);
+        let Some(mut channel) = ticks.and_then(|(id, _)| self.rtc.channel(*id)) else {
+            return Ok(false);
+        };
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        channel.write(false, time.as_micros().to_string().as_bytes())
     }
 
     /// Sends as much of the download as has room. Returns whether it has sent some.

@@ -1,10 +1,11 @@
 //! Settings.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::SeedableRng;
+use whimbrel_control::Scheme;
 use whimbrel_datachannel::{AssociationConfig, init_chunk};
 
 use crate::clock::millis;
@@ -18,6 +19,22 @@ const HEADERS: u32 = 28;
 
 /// The limit of whimbrel-proto for buffers. str0m bounds what it writes, sctp-proto accepts everything.
 const MAX_BUFFER: u32 = 1 << 30;
+
+/// The scheme of associations, if it is not that of [`AssociationConfig::webrtc`].
+static SCHEME: OnceLock<Scheme> = OnceLock::new();
+
+/// Sets the scheme of all associations of this program that are opened from now on, by its name: `standard`, `cubic` or another one that
+/// `whimbrel schemes` lists. sctp-proto does not have this function: str0m has no setting for it.
+///
+/// # Errors
+/// Returns an error if there is no such scheme, or if another one has been set.
+pub fn set_scheme(name: &str) -> Result<(), Error> {
+    let scheme = Scheme::by_name(name).ok_or_else(|| Error::Other(format!("there is no scheme {name:?}")))?;
+    if *SCHEME.get_or_init(|| scheme) != scheme {
+        return Err(Error::Other("another scheme has been set".to_owned()));
+    }
+    Ok(())
+}
 
 /// The settings of an association.
 #[derive(Debug, Clone)]
@@ -111,6 +128,9 @@ impl TransportConfig {
     /// Returns Whimbrel's settings of an association whose packets carry this much user data each.
     pub(crate) fn association(&self, max_payload: u32) -> AssociationConfig {
         let mut config = AssociationConfig::webrtc();
+        if let Some(scheme) = SCHEME.get() {
+            config.scheme = *scheme;
+        }
         // sctp-proto does not have it. Without it, the other end sees the chunks that it knows.
         config.interleaving = false;
         // The limits of the two directions differ, and the adapter checks both.

@@ -35,6 +35,7 @@ pub enum EndpointEvent {
 }
 
 /// What a datagram has led to.
+#[allow(clippy::large_enum_variant, reason = "sctp-proto has it so, and one exists for a moment")]
 pub enum DatagramEvent {
     /// It belongs to an association.
     AssociationEvent(AssociationEvent),

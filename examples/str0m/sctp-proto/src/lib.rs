@@ -17,7 +17,7 @@ use std::time::Instant;
 use bytes::Bytes;
 
 pub use association::Association;
-pub use config::{ClientConfig, DEFAULT_SCTP_PORT, EndpointConfig, ServerConfig, TransportConfig, generate_snap_token};
+pub use config::{ClientConfig, DEFAULT_SCTP_PORT, EndpointConfig, ServerConfig, TransportConfig, generate_snap_token, set_scheme};
 pub use endpoint::{AssociationEvent, AssociationHandle, ConnectError, DatagramEvent, Endpoint, EndpointEvent};
 pub use error::{AssociationError, Error, StreamResetError};
 pub use event::{Event, StreamEvent};

@@ -9,6 +9,9 @@ const CHATS = {
   'chat-lossy': { ordered: false, maxRetransmits: 0 },
 };
 
+/** The address with #ticks asks for a message every 100 ms during a download, and measures how late they come. */
+const TICKS = 'ticks';
+
 /** Lines of the chat that are kept. */
 const MAX_LINES = 200;
 
@@ -19,7 +22,7 @@ let session = null;
 
 async function connect() {
   const connection = new RTCPeerConnection();
-  const own = { connection, channels: {}, download: null };
+  const own = { connection, channels: {}, download: null, delays: [] };
   connection.onconnectionstatechange = () => {
     if (session !== own) return;
     if (connection.connectionState === 'failed') disconnect('The connection has failed.');
@@ -27,6 +30,7 @@ async function connect() {
   };
   own.channels.download = connection.createDataChannel('download', { ordered: true });
   for (const [label, options] of Object.entries(CHATS)) own.channels[label] = connection.createDataChannel(label, options);
+  if (location.hash === `#${TICKS}`) own.channels.ticks = connection.createDataChannel(TICKS);
   for (const channel of Object.values(own.channels)) {
     channel.binaryType = 'arraybuffer';
     channel.onopen = () => { if (session === own) update(); };
@@ -34,6 +38,7 @@ async function connect() {
     channel.onmessage = (event) => {
       if (session !== own) return;
       if (channel === own.channels.download) onDownload(own, event.data);
+      else if (channel.label === TICKS) own.delays.push(performance.timeOrigin + performance.now() - Number(event.data) / 1000);
       else addLine(event.data, channel.label);
     };
   }
