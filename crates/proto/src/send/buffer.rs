@@ -42,6 +42,7 @@ impl Sending {
         self.queue.push(message, now);
         self.wants_idle = true;
         self.allow_burst();
+        self.measure_paths(now);
         (self.take_progress(), Ok(()))
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct Spread {
     pub(crate) buffer_split: BufferSplit,
     /// Every chunk is sent on every path.
     pub(crate) is_redundant: bool,
+    /// The next message of the user has paths without a round-trip time measured.
+    pub(crate) measures: bool,
     /// Buffer for the views of the paths; filled again for each call.
     pub(crate) views: Vec<PathView>,
 }
@@ -33,6 +35,7 @@ impl Spread {
             distribution,
             coupling,
             buffer_split,
+            measures: false,
             views: Vec::with_capacity(paths),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::support::attacker::*;
 use crate::support::{Fate, Host, Net, addr, addrs, packet};
-use whimbrel_control::Span;
+use whimbrel_control::{Scheme, Span};
 use whimbrel_proto::{
     AddressError, AssocId, AssociationConfig, CloseReason, Event, Message, PathState, Preset, State, TransportAddr,
 };
@@ -589,4 +589,31 @@ fn heartbeats_go_on_after_the_only_address_was_replaced() {
     net.run_for(Span::from_secs(20));
     let sent = net.wire[start..].iter().filter(|sent| sent.from == Host::A);
     assert!(sent.filter(|sent| sent.has(ChunkType::HEARTBEAT)).count() >= 3);
+}
+
+#[test]
+fn a_path_that_was_alone_is_measured_with_the_first_data_when_there_is_another() {
+    let measured = |scheme: &str| {
+        let config = AssociationConfig {
+            scheme: Scheme::by_name(scheme).expect("it is registered"),
+            hb_interval: Span::from_secs(30),
+            ..dynamic()
+        };
+        let (mut net, a, b) = Net::established(1, &config);
+        net.run_for(Span::from_secs(1));
+        let now = net.now;
+        net.a.add_local_address(now, a, lte()).expect("possible");
+        net.run_for(Span::from_secs(5));
+        let of_b = |net: &Net| {
+            let paths = net.b.association(b).expect("established").paths();
+            paths.map(|path| path.srtt.is_some()).collect::<Vec<_>>()
+        };
+        assert_eq!(of_b(&net), [false, true], "the new one was verified");
+        net.send(Host::B, b, Message::zeros(0, 100));
+        net.run_for(Span::from_secs(5));
+        (of_b(&net), net.sent(Host::B, ChunkType::HEARTBEAT).len())
+    };
+    assert_eq!(measured("multipath"), (vec![true; 2], 2));
+    // Data goes to the primary path only, and measures it.
+    assert_eq!(measured("standard"), (vec![true; 2], 1));
 }

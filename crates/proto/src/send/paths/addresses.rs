@@ -101,6 +101,7 @@ impl Sending {
         let index = self.place_path(path)?;
         self.search_mtu(ctx.now, index);
         self.trace_path(ctx, index);
+        self.measure_with_data();
         Some((index, self.take_progress()))
     }
 

@@ -8,6 +8,7 @@ use crate::context::Context;
 use crate::error::Discard;
 use crate::event::Event;
 use crate::send::Sending;
+use crate::send::multipath::Spread;
 use crate::send::outgoing::Outgoing;
 use crate::send::path::{HEARTBEAT_INFO_LEN, HeartbeatContent, Path, next_heartbeat};
 use crate::send::progress::{End, Progress};
@@ -236,12 +237,10 @@ impl Sending {
     }
 
     /// Starts the verification of unconfirmed paths and the heartbeats on idle paths (RFC 9260 §5.4, §8.3). A path that the user has listed is
-    /// confirmed without a HEARTBEAT. Where data may be sent on several paths, a HEARTBEAT measures each at once: a path without a
-    /// round-trip time cannot be compared with others, and would stay unused until HB.interval is over. At the end that has answered, this is also
-    /// the path of the handshake.
+    /// confirmed without a HEARTBEAT. Where data may be sent on several paths, a HEARTBEAT measures it at once: a path without a
+    /// round-trip time cannot be compared with others, and would stay unused until HB.interval is over.
     // [9260:8.3-1]
     pub(in crate::send) fn start_heartbeats(&mut self, ctx: &mut Context<'_>) {
-        let is_spread = self.is_spread() && self.paths.iter().filter(|path| path.in_use()).count() > 1;
         for index in self.paths.ids() {
             if !self.paths[index].in_use() {
                 continue;
@@ -250,17 +249,43 @@ impl Sending {
             let random = ctx.random.next_u64();
             let next = self.next_heartbeat(index, ctx.now, random);
             // Never without heartbeats, and with a timer that all paths share.
-            let measure = is_spread && next != NEVER && self.paths[index].rtt.srtt().is_none();
+            let measure = self.is_spread() && next != NEVER && self.paths[index].rtt.srtt().is_none();
             let heartbeat = &mut self.paths[index].heartbeat;
             heartbeat.last_probe = ctx.now;
             heartbeat.pending = None;
-            heartbeat.requested |= measure;
+            heartbeat.requested |= measure && index != self.choice.sending();
             heartbeat.timer = if verify || heartbeat.requested { ctx.now } else { next };
         }
         if self.shares_heartbeat_timer() {
             self.start_shared_heartbeat_timer(ctx, self.choice.primary());
         }
         self.search_mtus(ctx.now);
+        self.measure_with_data();
+    }
+
+    /// With the next message, paths without a round-trip time are measured: that of the handshake at the end that has answered, and a path that
+    /// was alone. Otherwise data would take the measured ones only.
+    pub(in crate::send) fn measure_with_data(&mut self) {
+        if let Some(spread) = &mut self.spread {
+            spread.measures = true;
+        }
+    }
+
+    /// The user has sent a message.
+    pub(in crate::send) fn measure_paths(&mut self, now: Time) {
+        let is_due = |spread: &mut Box<Spread>| core::mem::take(&mut spread.measures);
+        if !self.spread.as_mut().is_some_and(is_due) || !self.is_spread() || self.config.path_hb_interval.is_zero() {
+            return;
+        }
+        if self.paths.iter().filter(|path| path.in_use()).count() < 2 {
+            return;
+        }
+        for index in self.paths.ids() {
+            let path = &self.paths[index];
+            if path.in_use() && path.is_confirmed() && path.rtt.srtt().is_none() {
+                self.probe_soon(now, index);
+            }
+        }
     }
 
     /// Requests a heartbeat now (RFC 9260 §11.1.10). Returns false if there is no such path.
