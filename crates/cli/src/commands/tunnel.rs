@@ -24,6 +24,7 @@ use crate::transfer::{address, listen, paths};
 use crate::tunnel::device::Device;
 use crate::tunnel::events::Events;
 use crate::tunnel::forward::{Allowed, Forward, Target, parse_allow, parse_forward};
+use crate::tunnel::limits::Limits;
 use crate::tunnel::link::Link;
 use crate::tunnel::lookups::Lookups;
 use crate::tunnel::mux::{Mux, ServeEnd, Service};
@@ -123,6 +124,8 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    limits: Limits,
+    #[command(flatten)]
     idle: IdleOptions,
     #[command(flatten)]
     toward: Toward,
@@ -159,7 +162,7 @@ fn device(args: &Args, console: &Console, events: &Events) -> Result<Option<Arc<
     if ipv6 > 0 && args.mtu < IPV6_MTU {
         return Err(Failure::wrong_use(format!("IPv6 needs --mtu {IPV6_MTU} or more")));
     }
-    let device = Device::create(&args.tun, args.mtu, args.server)?;
+    let device = Device::create(&args.tun, args.mtu, args.server, args.limits.addresses as usize)?;
     let networks: Vec<_> = args.tun.iter().map(ToString::to_string).collect();
     console.note(format!("TUN device {} with {}", device.name(), networks.join(", ")));
     events.device(device.name(), &args.tun);
@@ -203,6 +206,7 @@ async fn serve(args: &Args, console: &Console, events: &Events) -> Result<(), Fa
         udp_idle: args.udp_idle,
         patience: Some(args.idle.patience()),
         lookups: Lookups::default(),
+        limits: args.limits,
     };
     let clients = Clients::default();
     let attend = |association| {
@@ -280,7 +284,7 @@ async fn attend(
             None => Err(Failure::file("it ended at once")),
         }
     };
-    let mux = Mux::new(association.clone(), &console);
+    let mux = Mux::new(association.clone(), &console, &service.limits);
     let connected = OnceLock::new();
     let served = async {
         let token = greeting.await?;
@@ -342,6 +346,7 @@ async fn connect(args: &Args, console: &Console, events: &Events) -> Result<(), 
             udp_idle: args.udp_idle,
             patience: None,
             lookups: Lookups::default(),
+            limits: args.limits,
         },
         token: u128::from_be_bytes(token),
         current: watch::Sender::new(None),
@@ -503,7 +508,7 @@ impl Client<'_> {
 
     /// Carries everything over an association until it ends, or until Ctrl-C.
     async fn carry(&self, association: &Association) -> Result<(), Lost> {
-        let mux = Mux::new(association.clone(), self.console);
+        let mux = Mux::new(association.clone(), self.console, &self.service.limits);
         if let Some(device) = &self.service.device {
             device.attach(&mux.link);
         }

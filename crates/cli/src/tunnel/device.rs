@@ -17,7 +17,7 @@ mod linux {
     use tun_rs::{DeviceBuilder, SyncDevice};
 
     use crate::transfer::failure::Failure;
-    use crate::tunnel::care::Care;
+    use crate::tunnel::handling::Handling;
     use crate::tunnel::link::Link;
     use crate::tunnel::network::{Addrs, Network};
     use crate::tunnel::protocol::packet_message;
@@ -58,10 +58,16 @@ mod linux {
 
     impl Device {
         /// Creates the device, with its addresses and routes. At a server, packets of peers must come from its networks.
+        /// `most_addrs`: addresses that a peer may use there.
         ///
         /// # Errors
         /// Returns an error if the system refuses, for example because the user may not do this.
-        pub(crate) fn create(networks: &[Network], mtu: u16, is_server: bool) -> Result<Self, Failure> {
+        pub(crate) fn create(
+            networks: &[Network],
+            mtu: u16,
+            is_server: bool,
+            most_addrs: usize,
+        ) -> Result<Self, Failure> {
             #[allow(
                 deprecated,
                 reason = "its replacement is unsafe code; `Tun` owns its descriptor and always returns the same one"
@@ -79,7 +85,7 @@ mod linux {
                 Ok(Device {
                     name: device.name()?,
                     fd: AsyncFd::new(Tun(device))?,
-                    routes: Mutex::default(),
+                    routes: Mutex::new(Routes::new(most_addrs)),
                     only: if is_server { networks.to_vec() } else { Vec::new() },
                 })
             };
@@ -164,7 +170,7 @@ mod linux {
             let Some(link) = self.routes().find(addrs.destination).cloned() else {
                 return;
             };
-            let Care { flow, in_order } = Care::of(packet);
+            let Handling { flow, in_order } = Handling::of(packet);
             if in_order {
                 link.offer_in_order(flow, packet);
             } else {
@@ -187,7 +193,7 @@ mod other {
     pub(crate) enum Device {}
 
     impl Device {
-        pub(crate) fn create(_: &[Network], _: u16, _: bool) -> Result<Self, Failure> {
+        pub(crate) fn create(_: &[Network], _: u16, _: bool, _: usize) -> Result<Self, Failure> {
             Err(Failure::wrong_use("--tun needs Linux"))
         }
 

@@ -12,8 +12,6 @@ use tokio::task::AbortHandle;
 use super::datagrams::{LocalSocket, Source};
 use super::forward::Target;
 
-/// Flows of an association at a time.
-pub(crate) const MAX_FLOWS: usize = 256;
 /// Datagrams of a flow that wait for the address of its target.
 const QUEUE: usize = 64;
 /// Bytes of such datagrams of all flows of an association.
@@ -36,6 +34,8 @@ pub(crate) struct Flows {
     open: BTreeMap<u32, Flow>,
     by_source: BTreeMap<(usize, Source), u32>,
     room: Arc<Semaphore>,
+    /// Flows at a time.
+    most: usize,
 }
 
 #[derive(Debug)]
@@ -92,17 +92,17 @@ pub(crate) enum Sending {
     Not,
 }
 
-impl Default for Flows {
-    fn default() -> Self {
+impl Flows {
+    /// Returns an association without flows. `most`: flows at a time.
+    pub(crate) fn new(most: usize) -> Self {
         Flows {
             open: BTreeMap::new(),
             by_source: BTreeMap::new(),
             room: Arc::new(Semaphore::new(QUEUED_BYTES)),
+            most,
         }
     }
-}
 
-impl Flows {
     pub(crate) fn contains(&self, flow: u32) -> bool {
         self.open.contains_key(&flow)
     }
@@ -154,7 +154,7 @@ impl Flows {
 
     /// Removes the flow that was used least recently if there is no room for another. Returns its number.
     pub(crate) fn make_room(&mut self) -> Option<u32> {
-        if self.open.len() < MAX_FLOWS {
+        if self.open.len() < self.most {
             return None;
         }
         let (number, _) = self.open.iter().min_by_key(|(_, flow)| flow.used)?;
@@ -254,6 +254,8 @@ impl Flows {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const MAX_FLOWS: usize = 256;
     use std::net::SocketAddr;
 
     use crate::tunnel::forward::parse_target;
@@ -280,7 +282,7 @@ mod tests {
     fn each_source_has_a_flow_until_it_is_idle() {
         let (runtime, start) = (runtime(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
-        let (mut flows, port) = (Flows::default(), port(&runtime));
+        let (mut flows, port) = (Flows::new(MAX_FLOWS), port(&runtime));
         assert_eq!(flows.on_local(0, source(1), at(0)), Sending::OnNewFlow);
         flows.add_source(7, port.clone(), source(1), at(0));
         assert_eq!(
@@ -307,7 +309,7 @@ mod tests {
     #[test]
     fn a_new_flow_replaces_the_one_that_was_used_least_recently() {
         let (runtime, start) = (runtime(), Instant::now());
-        let (mut flows, port) = (Flows::default(), port(&runtime));
+        let (mut flows, port) = (Flows::new(MAX_FLOWS), port(&runtime));
         for n in 0..MAX_FLOWS {
             assert_eq!(flows.make_room(), None);
             let used = start + Duration::from_millis(n as u64);
@@ -323,7 +325,7 @@ mod tests {
     #[test]
     fn a_flow_that_was_refused_rests() {
         let (runtime, start) = (runtime(), Instant::now());
-        let (mut flows, port) = (Flows::default(), port(&runtime));
+        let (mut flows, port) = (Flows::new(MAX_FLOWS), port(&runtime));
         flows.add_source(7, port.clone(), source(1), start);
         assert_eq!(flows.on_close(7, true, start), Some(port.target));
         assert!(
@@ -339,7 +341,7 @@ mod tests {
     #[test]
     fn datagrams_that_wait_for_a_target_are_bounded() {
         let runtime = runtime();
-        let mut flows = Flows::default();
+        let mut flows = Flows::new(MAX_FLOWS);
         let mut queues = Vec::new();
         for n in 0..4 {
             flows.add_target(n, Instant::now(), |queue| {

@@ -1,13 +1,14 @@
 //! `whimbrel tunnel`: TCP connections, UDP datagrams and IP packets over one association.
 
-#[cfg(target_os = "linux")]
-mod care;
 pub(crate) mod channel;
 pub(crate) mod datagrams;
 pub(crate) mod device;
 pub(crate) mod events;
 pub(crate) mod flows;
 pub(crate) mod forward;
+#[cfg(target_os = "linux")]
+mod handling;
+pub(crate) mod limits;
 pub(crate) mod link;
 pub(crate) mod lookups;
 pub(crate) mod mux;

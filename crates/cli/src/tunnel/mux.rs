@@ -9,13 +9,14 @@ use bytes::Bytes;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
-use whimbrel::{Association, AssociationError};
+use whimbrel::{Association, AssociationError, ReceivedMessage};
 
 use super::channel::{self, Channel, Connection, Entry};
 use super::datagrams::Source;
 use super::device::Device;
 use super::flows::{Flows, Queued, Sending, UdpPort};
 use super::forward::{Allowed, Protocol, Target};
+use super::limits::Limits;
 use super::link::Link;
 use super::lookups::{ClientLookups, Lookups};
 use super::order::Order;
@@ -28,8 +29,6 @@ use crate::transfer::frame::printable;
 use crate::transfer::idle::{Patience, is_keep_alive};
 use crate::transfer::paths;
 
-/// TCP connections of an association at a time.
-const MAX_CHANNELS: usize = 256;
 /// How long a connection to a target may take.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 /// Time between two reports that clients use the same address.
@@ -41,9 +40,10 @@ pub(crate) struct Mux {
     pub(crate) link: Link,
     channels: Arc<Mutex<Channels>>,
     reports: Reports,
+    most_connections: usize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Channels {
     open: BTreeMap<u32, Entry>,
     flows: Flows,
@@ -79,6 +79,7 @@ pub(crate) struct Service {
     /// How long a server lets a client be idle.
     pub(crate) patience: Option<Patience>,
     pub(crate) lookups: Lookups,
+    pub(crate) limits: Limits,
 }
 
 impl Service {
@@ -136,11 +137,17 @@ fn wrong(what: &str) -> ServeEnd {
 }
 
 impl Mux {
-    pub(crate) fn new(association: Association, console: &Console) -> Self {
+    pub(crate) fn new(association: Association, console: &Console, limits: &Limits) -> Self {
+        let channels = Channels {
+            open: BTreeMap::new(),
+            flows: Flows::new(limits.flows as usize),
+            next: 0,
+        };
         Mux {
             link: Link::new(association),
-            channels: Arc::default(),
+            channels: Arc::new(Mutex::new(channels)),
             reports: Reports::new(console),
+            most_connections: limits.connections as usize,
         }
     }
 
@@ -153,9 +160,10 @@ impl Mux {
         let connection = Connection::new(tcp);
         let channel = {
             let mut channels = self.lock();
-            if channels.open.len() >= MAX_CHANNELS {
+            if channels.open.len() >= self.most_connections {
                 self.reports.note(format!(
-                    "warning: a connection was refused: there are {MAX_CHANNELS} already"
+                    "warning: a connection was refused: there are {} already; see --max-connections",
+                    self.most_connections
                 ));
                 return;
             }
@@ -215,16 +223,9 @@ impl Mux {
         let receive = async {
             let mut order = Order::default();
             loop {
-                let received = tokio::select! {
-                    biased;
-                    received = service.wait(self.link.association.recv()) => received,
-                    () = until(order.due(self.link.patience())) => {
-                        let mut deliver = |packet: Bytes| self.deliver(&packet, service, &mut tasks);
-                        order.on_time(Instant::now(), self.link.patience(), &mut deliver);
-                        continue;
-                    }
-                };
+                let received = service.wait(self.next(service, &mut tasks, &mut order)).await;
                 let Some(message) = received.map_err(ServeEnd::Idle)?? else {
+                    order.flush(&mut |packet| self.deliver(&packet, service, &mut tasks));
                     return Ok(());
                 };
                 if is_keep_alive(message.ppid) {
@@ -244,6 +245,27 @@ impl Mux {
         }
     }
 
+    /// Waits for the next message of the peer. Packets that have waited long enough for others are delivered first, also while messages come all the
+    /// time.
+    async fn next(
+        &self,
+        service: &Service,
+        tasks: &mut Tasks,
+        order: &mut Order,
+    ) -> Result<Option<ReceivedMessage>, AssociationError> {
+        loop {
+            let (due, now) = (order.due(), Instant::now());
+            if due.is_some_and(|due| due <= now) {
+                order.on_time(now, &mut |packet| self.deliver(&packet, service, tasks));
+                continue;
+            }
+            tokio::select! {
+                received = self.link.association.recv() => return received,
+                () = until(due) => {}
+            }
+        }
+    }
+
     async fn on_frame(
         &self,
         frame: Frame,
@@ -256,9 +278,15 @@ impl Mux {
                 self.deliver(&packet, service, tasks);
                 Ok(())
             }
-            Frame::InOrder(InOrder { flow, number, packet }) => {
+            Frame::InOrder(InOrder {
+                flow,
+                number,
+                wait_ms,
+                packet,
+            }) => {
+                let wait = Duration::from_millis(wait_ms.into());
                 let mut deliver = |packet: Bytes| self.deliver(&packet, service, tasks);
-                order.on_packet(flow, number, packet, Instant::now(), &mut deliver);
+                order.on_packet(flow, number, packet, Instant::now(), wait, &mut deliver);
                 Ok(())
             }
             Frame::Datagram(number, datagram) => {
@@ -351,7 +379,7 @@ impl Mux {
                     return Ok(());
                 }
                 // Connections that the peer has closed count as long as their tasks last.
-                Ok(_) if tasks.channels.len() >= MAX_CHANNELS => Err("too many connections".to_owned()),
+                Ok(_) if tasks.channels.len() >= self.most_connections => Err("too many connections".to_owned()),
                 Ok(target) => {
                     let (entry, channel) = channel::new(number, &self.link.association, true);
                     channels.open.insert(number, entry);

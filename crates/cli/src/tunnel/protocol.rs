@@ -9,8 +9,8 @@
 //! The messages of a channel are ordered on a stream of their own, as far as there are streams.
 //!
 //! `Datagram` is one of a flow, unordered once the flow is open. `Packet` is an IP packet, on the stream of its flow: the scheduler shares the paths
-//! among the streams. `InOrder` is one of a flow whose packets must not overtake each other, with its number in this flow. It is sent unordered
-//! too, and `order.rs` restores the order: SCTP would wait for a lost packet without limit. None has credit: what does not fit is dropped. The
+//! among the streams. `InOrder` is one of a flow whose packets must not overtake each other, with its number in this flow and the time that it
+//! waits for those before. It is sent unordered too, and `order.rs` restores the order: SCTP would wait for a lost packet without limit. None has credit: what does not fit is dropped. The
 //! payload protocol identifier is the message type.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
@@ -25,7 +25,7 @@ pub(crate) const WINDOW: u32 = 1 << 20;
 /// Bytes of data in one message.
 pub(crate) const DATA_BYTES: usize = 16 * 1024;
 /// The longest message in bytes: an IP packet.
-pub(crate) const MAX_MESSAGE: u32 = 65_535;
+pub(crate) const MAX_MESSAGE: u32 = 65_535 + IN_ORDER_BYTES as u32;
 /// Streams of channels.
 const CHANNEL_STREAMS: u16 = 64;
 /// Flows of packets that the ends tell apart, each on a stream of its own. Two on the same stream are one order: each waits for the packets of the
@@ -33,6 +33,8 @@ const CHANNEL_STREAMS: u16 = 64;
 pub(crate) const FLOWS: u16 = 1024;
 /// Streams of an association in each direction.
 pub(crate) const STREAMS: u16 = CHANNEL_STREAMS + FLOWS;
+/// Bytes of the number of a packet and of the time that it waits.
+const IN_ORDER_BYTES: usize = 6;
 /// Bytes of the number of a channel or packet.
 pub(crate) const NUMBER_BYTES: usize = 4;
 /// The longest target in bytes.
@@ -71,6 +73,8 @@ pub(crate) struct InOrder {
     pub(crate) flow: u16,
     /// The last bits of its number in the flow. The first packet has 0.
     pub(crate) number: u32,
+    /// How long it waits for those before it, in ms. The sender knows the round-trip times of the paths that it uses.
+    pub(crate) wait_ms: u16,
     pub(crate) packet: Bytes,
 }
 
@@ -113,9 +117,10 @@ pub(crate) fn packet_message(flow: u16, packet: &[u8]) -> Message {
 }
 
 /// Returns a message with an IP packet of a flow whose packets must not overtake each other.
-pub(crate) fn in_order_message(flow: u16, number: u32, packet: &[u8]) -> Message {
-    let mut payload = BytesMut::with_capacity(NUMBER_BYTES + packet.len());
+pub(crate) fn in_order_message(flow: u16, number: u32, wait_ms: u16, packet: &[u8]) -> Message {
+    let mut payload = BytesMut::with_capacity(IN_ORDER_BYTES + packet.len());
     payload.put_u32(number);
+    payload.put_u16(wait_ms);
     payload.put_slice(packet);
     unordered(10, flow, payload.freeze())
 }
@@ -141,7 +146,12 @@ impl Frame {
             Frame::Hello(version, token) => message(7, version, &token.to_be_bytes()),
             Frame::Datagram(flow, datagram) => datagram_message(flow, &datagram, true),
             Frame::Accepted(version) => message(9, version, &[]),
-            Frame::InOrder(InOrder { flow, number, packet }) => in_order_message(flow, number, &packet),
+            Frame::InOrder(InOrder {
+                flow,
+                number,
+                wait_ms,
+                packet,
+            }) => in_order_message(flow, number, wait_ms, &packet),
         }
     }
 
@@ -181,11 +191,15 @@ impl Frame {
             }
             8 => Frame::Datagram(channel, rest),
             9 => Frame::Accepted(channel),
-            10 => Frame::InOrder(InOrder {
-                flow,
-                number: channel,
-                packet: rest,
-            }),
+            10 => {
+                let (wait, _) = rest.split_first_chunk().ok_or("a message that is too short")?;
+                Frame::InOrder(InOrder {
+                    flow,
+                    number: channel,
+                    wait_ms: u16::from_be_bytes(*wait),
+                    packet: rest.slice(IN_ORDER_BYTES - NUMBER_BYTES..),
+                })
+            }
             _ => Frame::Close(channel, printable(&String::from_utf8_lossy(&rest))),
         })
     }
@@ -224,6 +238,7 @@ mod tests {
             Frame::InOrder(InOrder {
                 flow: 9,
                 number: u32::MAX,
+                wait_ms: 130,
                 packet: Bytes::from_static(&[0x45, 0]),
             }),
         ] {
@@ -252,7 +267,7 @@ mod tests {
         assert_eq!(parse(3, b"1234567"), Err("a number of another length"));
         assert_eq!(parse(7, b"\0\0\0\x0512345678"), Err("a greeting of another length"));
         assert_eq!(parse(7, b"\0\0\0\x01"), Ok(Frame::Hello(1, 0)));
-        assert_eq!(parse(10, b"123"), Err("a message that is too short"));
+        assert_eq!(parse(10, b"12345"), Err("a message that is too short"));
         assert_eq!(parse(11, b"12345678"), Err("a message of another protocol"));
         assert_eq!(parse(u32::MAX, b"12345678"), Err("a message of another protocol"));
     }

@@ -3,17 +3,16 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
-/// Inner addresses of an association that are known at a time. A new one replaces the oldest.
-const MOST_ADDRS: usize = 256;
-
 /// Inner addresses and their associations, each with a number. An address belongs to the association that used it first, until
-/// that one ends or has used [`MOST_ADDRS`] others since.
+/// that one ends or has used as many others since as it may.
 #[derive(Debug)]
 pub(crate) struct Routes<L> {
     /// Takes packets to addresses that belong to no association.
     default: Option<(u64, L)>,
     owners: BTreeMap<IpAddr, u64>,
     links: BTreeMap<u64, Owner<L>>,
+    /// Addresses of an association at a time. A new one replaces the oldest.
+    most_addrs: usize,
 }
 
 #[derive(Debug)]
@@ -32,12 +31,14 @@ pub(crate) enum Claim {
     Taken(u64),
 }
 
-impl<L> Default for Routes<L> {
-    fn default() -> Self {
+impl<L> Routes<L> {
+    /// Returns routes without addresses. `most_addrs`: addresses that an association may have at a time.
+    pub(crate) fn new(most_addrs: usize) -> Self {
         Routes {
             default: None,
             owners: BTreeMap::new(),
             links: BTreeMap::new(),
+            most_addrs,
         }
     }
 }
@@ -58,7 +59,7 @@ impl<L: Clone> Routes<L> {
             link: link.clone(),
             addrs: VecDeque::new(),
         });
-        if owner.addrs.len() == MOST_ADDRS
+        if owner.addrs.len() == self.most_addrs
             && let Some(oldest) = owner.addrs.pop_front()
         {
             self.owners.remove(&oldest);
@@ -91,13 +92,15 @@ impl<L: Clone> Routes<L> {
 mod tests {
     use super::*;
 
+    const MOST_ADDRS: usize = 256;
+
     fn addr(text: &str) -> IpAddr {
         text.parse().expect("an address")
     }
 
     #[test]
     fn packets_go_to_the_association_that_used_their_destination() {
-        let mut routes = Routes::default();
+        let mut routes = Routes::new(MOST_ADDRS);
         assert_eq!(routes.claim(addr("10.9.0.2"), 1, &"one"), Claim::New);
         assert_eq!(routes.claim(addr("10.9.0.3"), 2, &"two"), Claim::New);
         assert_eq!(routes.claim(addr("fd00::3"), 2, &"two"), Claim::New);
@@ -110,7 +113,7 @@ mod tests {
 
     #[test]
     fn address_stays_with_its_association_until_that_one_ends() {
-        let mut routes = Routes::default();
+        let mut routes = Routes::new(MOST_ADDRS);
         routes.claim(addr("10.9.0.2"), 1, &"one");
         assert_eq!(routes.claim(addr("10.9.0.2"), 2, &"two"), Claim::Taken(1));
         assert_eq!(routes.find(addr("10.9.0.2")), Some(&"one"));
@@ -123,7 +126,7 @@ mod tests {
 
     #[test]
     fn an_association_that_uses_many_addresses_loses_its_own_oldest_ones() {
-        let mut routes = Routes::default();
+        let mut routes = Routes::new(MOST_ADDRS);
         routes.claim(addr("10.9.0.2"), 1, &"one");
         for n in 0..=MOST_ADDRS as u32 {
             routes.claim(IpAddr::from(n.to_be_bytes()), 2, &"two");
@@ -137,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_default_takes_what_has_no_owner_until_it_ends() {
-        let mut routes = Routes::default();
+        let mut routes = Routes::new(MOST_ADDRS);
         routes.set_default(1, "one");
         routes.set_default(2, "two");
         routes.remove(1);

@@ -20,9 +20,10 @@ const EOF: u32 = 4;
 pub(super) const CLOSE: u32 = 5;
 const HELLO: u32 = 7;
 const ACCEPTED: u32 = 9;
+const IN_ORDER: u32 = 10;
 
 pub(super) const BASE: u32 = 0x5748_5401;
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// A target that reads and is silent.
 pub(super) fn sink() -> String {
@@ -212,6 +213,26 @@ fn numbers_of_closed_channels_may_be_used_again() {
     });
 }
 
+#[test]
+fn packets_whose_predecessors_never_come_do_not_stop_the_server() {
+    with_peer(async |peer, target, _server| {
+        for number in 1..300 {
+            // They ask to wait for 65 s, and come twice, with other lengths.
+            for len in [10, 1000] {
+                let content = [&u16::MAX.to_be_bytes()[..], &vec![0x45; len]].concat();
+                peer.send(IN_ORDER, number * 0x10_0001, &content).await;
+            }
+        }
+        // They have waited long enough.
+        tokio::time::sleep(Duration::from_millis(1200)).await;
+        peer.send(IN_ORDER, 0, &[0, 0, 0x45]).await;
+        peer.send(OPEN, 9, target.as_bytes()).await;
+        assert_eq!(peer.expect(OPENED).await, 9);
+        peer.send(IN_ORDER, 1, &[0]).await;
+        assert!(peer.reason().await.contains("too short"));
+    });
+}
+
 #[tokio::test]
 async fn a_client_of_another_version_is_refused() {
     let (_server, addrs) = server(&["--allow", "any"]);
@@ -219,7 +240,7 @@ async fn a_client_of_another_version_is_refused() {
     peer.send(HELLO, VERSION + 1, &[0; 16]).await;
     let said = peer.reason().await;
     assert!(
-        said.contains("the client has version 5 of the tunnel's protocol, the server version 4"),
+        said.contains("the client has version 6 of the tunnel's protocol, the server version 5"),
         "{said}"
     );
 }

@@ -79,7 +79,7 @@ async fn a_client_that_the_server_refuses_says_why_and_ends() {
 #[tokio::test]
 async fn an_error_of_the_protocol_is_not_a_loss_of_the_association() {
     let (mut client, _listener, association) = client().await;
-    for (ppid, content) in [(ACCEPTED, "\0\0\0\x04"), (OPEN, "\0\0\0\x01localhost:9")] {
+    for (ppid, content) in [(ACCEPTED, "\0\0\0\x05"), (OPEN, "\0\0\0\x01localhost:9")] {
         let message = Message {
             ppid,
             ..Message::new(0, content)

@@ -3,9 +3,10 @@
 //! TCP, SCTP and QUIC take a packet that others have overtaken for a lost one, and send slower. Several paths overtake each other all the time.
 //! Speech, video, games and DNS do not need the order, and a packet that waits for another one comes too late for them.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{BuildHasher as _, Hash as _, Hasher, RandomState};
+use std::sync::LazyLock;
 
-use etherparse::{IpNumber, LaxNetSlice, LaxSlicedPacket, TransportSlice};
+use etherparse::{IpNumber, LaxNetSlice, LaxSlicedPacket};
 
 use super::protocol::FLOWS;
 
@@ -14,48 +15,51 @@ const QUIC_PORT: u16 = 443;
 
 /// How a packet is carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Care {
+pub(crate) struct Handling {
     /// Below [`FLOWS`]. All flows have the same share of the paths.
     pub(crate) flow: u16,
     /// Whether it must not overtake packets of its flow that were sent before, unless these take too long.
     pub(crate) in_order: bool,
 }
 
-impl Care {
+impl Handling {
     /// Returns what this IP packet needs.
     pub(crate) fn of(packet: &[u8]) -> Self {
-        let mut flow = DefaultHasher::new();
+        // Otherwise others could make up connections that share the flow of a victim.
+        static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        let mut flow = SECRET.build_hasher();
         let in_order = LaxSlicedPacket::from_ip(packet).is_ok_and(|packet| Self::read(&packet, &mut flow));
         let flow = (flow.finish() % u64::from(FLOWS)) as u16;
-        Care { flow, in_order }
+        Handling { flow, in_order }
     }
 
     /// Feeds what distinguishes flows to the hash, and returns whether the order matters.
-    fn read(packet: &LaxSlicedPacket<'_>, flow: &mut DefaultHasher) -> bool {
-        let (dscp, protocol) = match &packet.net {
+    fn read(packet: &LaxSlicedPacket<'_>, flow: &mut impl Hasher) -> bool {
+        let (dscp, content) = match &packet.net {
             Some(LaxNetSlice::Ipv4(ip)) => {
                 let header = ip.header();
                 (header.source(), header.destination()).hash(flow);
-                (header.dcp().value(), ip.payload().ip_number)
+                (header.dcp().value(), ip.payload())
             }
             Some(LaxNetSlice::Ipv6(ip)) => {
                 let header = ip.header();
                 (header.source(), header.destination()).hash(flow);
-                (header.traffic_class() >> 2, ip.payload().ip_number)
+                (header.traffic_class() >> 2, ip.payload())
             }
             _ => return false,
         };
-        // Only the first of the fragments of a packet has ports: all of them are of one flow without.
-        let ports = match &packet.transport {
-            Some(TransportSlice::Tcp(tcp)) => Some((tcp.source_port(), tcp.destination_port())),
-            Some(TransportSlice::Udp(udp)) => Some((udp.source_port(), udp.destination_port())),
-            _ => None,
-        };
-        (protocol.0, ports).hash(flow);
-        let is_quic = |(source, destination)| source == QUIC_PORT || destination == QUIC_PORT;
-        match protocol {
+        content.ip_number.0.hash(flow);
+        // All of these begin with the ports. Only the first of the fragments of a packet has them: all of them are of one flow without.
+        let has_ports = matches!(content.ip_number, IpNumber::TCP | IpNumber::UDP | IpNumber::SCTP);
+        let ports = content
+            .payload
+            .first_chunk()
+            .filter(|_| has_ports && !content.fragmented);
+        ports.hash(flow);
+        let is_quic = |[a, b, c, d]: [u8; 4]| [[a, b], [c, d]].contains(&QUIC_PORT.to_be_bytes());
+        match content.ip_number {
             IpNumber::TCP | IpNumber::SCTP => true,
-            IpNumber::UDP => ports.is_some_and(is_quic) && !is_real_time(dscp),
+            IpNumber::UDP => ports.copied().is_some_and(is_quic) && !is_real_time(dscp),
             _ => false,
         }
     }
@@ -92,11 +96,11 @@ mod tests {
     }
 
     fn flow(packet: &[u8]) -> u16 {
-        Care::of(packet).flow
+        Handling::of(packet).flow
     }
 
     fn in_order(packet: &[u8]) -> bool {
-        Care::of(packet).in_order
+        Handling::of(packet).in_order
     }
 
     #[test]
@@ -135,14 +139,53 @@ mod tests {
     }
 
     #[test]
+    fn headers_before_the_ports_are_passed_over() {
+        // IPv6 with hop-by-hop options, and 20 bytes of TCP.
+        let with_options = |port: u16, next: u8| {
+            let mut packet = vec![0x60, 0, 0, 0, 0, 28, 0, 64];
+            packet.extend([[1; 16], [2; 16]].concat());
+            packet.extend([next, 0, 1, 4, 0, 0, 0, 0]);
+            packet.extend(port.to_be_bytes());
+            packet.extend([0, 80, 0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0, 0, 0, 0, 0, 0, 0]);
+            packet
+        };
+        let flows: std::collections::BTreeSet<_> = (0..100).map(|port| flow(&with_options(port, 6))).collect();
+        assert!(flows.len() > 80, "{flows:?}");
+        assert!(in_order(&with_options(1000, 6)) && !in_order(&with_options(1000, 58)));
+        // Fragments have no ports: the same whatever these bytes are.
+        let fragment = |port| {
+            let mut packet = with_options(port, 6);
+            packet[6] = 44;
+            packet[42..48].copy_from_slice(&[0, 9, 0, 0, 0, 1]);
+            assert!(in_order(&packet));
+            flow(&packet)
+        };
+        assert_eq!(fragment(1), fragment(2));
+    }
+
+    #[test]
+    fn associations_of_sctp_are_flows() {
+        let sctp = |port: u16| {
+            let mut packet = tcp(port);
+            packet[9] = 132;
+            packet
+        };
+        let flows: std::collections::BTreeSet<_> = (0..100).map(|port| flow(&sctp(port))).collect();
+        assert!(flows.len() > 80 && in_order(&sctp(1)), "{flows:?}");
+    }
+
+    #[test]
     fn nonsense_is_carried_at_once() {
         let whole = tcp(1000);
-        for len in 0..whole.len() {
-            let _ = Care::of(&whole[..len]);
+        for len in 0..20 {
+            assert!(!in_order(&whole[..len]), "{len}");
+        }
+        // The header of IP is enough.
+        for len in 20..whole.len() {
+            assert!(in_order(&whole[..len]), "{len}");
         }
         for byte in 0..=255 {
-            assert!(flow(&[byte; 60]) < FLOWS);
+            assert!(!in_order(&[byte; 60]), "{byte}");
         }
-        assert!(!in_order(&[]) && !in_order(&whole[..19]));
     }
 }
