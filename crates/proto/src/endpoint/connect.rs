@@ -19,7 +19,8 @@ impl Endpoint {
     ///
     /// # Errors
     /// Returns an error if the configuration is invalid, if an address is unusable, if an association with one of the
-    /// addresses exists, if the peer would be this endpoint itself, or if the endpoint has [`EndpointConfig::max_associations`](crate::EndpointConfig::max_associations) associations.
+    /// addresses exists, if the peer would be this endpoint itself, or if the endpoint has
+    /// [`EndpointConfig::max_associations`](crate::EndpointConfig::max_associations) associations.
     // [9260:1.3-1, 6.4.1-2]
     pub fn connect(
         &mut self,

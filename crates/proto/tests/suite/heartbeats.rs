@@ -3,7 +3,7 @@
 use crate::support::paths::{confirmed, cut, path, quiet, state_event, when};
 use crate::support::{Fate, Host, Net, addrs};
 use whimbrel_control::{Scheme, Span};
-use whimbrel_proto::{AssociationConfig, Event, MAX_PINGS, Message, PathId, PathInfo, PathState, State};
+use whimbrel_proto::{AssociationConfig, Event, MAX_PINGS, Message, PathId, PathState, State};
 use whimbrel_wire::{Chunk, ChunkType, HeartbeatInfo};
 
 // [9260:8.3-1, 8.3-13, 8.3-14]
@@ -105,24 +105,63 @@ fn listed_addresses_are_measured_at_once_where_data_may_be_sent_on_several_paths
     assert!(early_heartbeats(4, &without).0.is_empty(), "heartbeats are off");
 }
 
-#[test]
-fn the_end_that_has_answered_measures_also_the_path_of_the_handshake() {
-    let of = |scheme: &str| AssociationConfig {
-        scheme: Scheme::by_name(scheme).expect("it is registered"),
+/// Whether B, which has answered the handshake, knows the round-trip time of each path after its first message, and how many HEARTBEATs it has sent.
+fn measured_with_data(paths: usize, lost: u32) -> (Vec<bool>, usize) {
+    let config = AssociationConfig {
+        scheme: Scheme::by_name("multipath").expect("it is registered"),
         ..AssociationConfig::default()
     };
-    let measured = |paths, scheme| {
-        let (mut net, _, b) = Net::established(paths, &of(scheme));
-        net.run_for(Span::from_secs(1));
-        let heartbeats = net.sent(Host::B, ChunkType::HEARTBEAT);
-        assert!(heartbeats.iter().all(|sent| sent.remote != addrs(Host::A, paths)[0]));
-        net.send(Host::B, b, Message::zeros(0, 100));
-        net.run_for(Span::from_secs(5));
-        let association = net.b.association(b).expect("established");
-        let is_measured = |path: PathInfo| path.srtt.is_some();
-        association.paths().map(is_measured).collect::<Vec<_>>()
+    let (mut net, _, b) = Net::established(paths, &config);
+    net.run_for(Span::from_secs(1));
+    let of_handshake = addrs(Host::A, paths)[0];
+    let heartbeats = net.sent(Host::B, ChunkType::HEARTBEAT);
+    assert!(
+        heartbeats.iter().all(|sent| sent.remote != of_handshake),
+        "without data"
+    );
+    let mut left = lost;
+    net.filter = Box::new(move |packet| {
+        let is_lost = left > 0 && packet.remote == of_handshake && packet.has(ChunkType::HEARTBEAT);
+        left -= u32::from(is_lost);
+        if is_lost { Fate::Drop } else { Fate::Deliver }
+    });
+    net.send(Host::B, b, Message::zeros(0, 100));
+    net.run_for(Span::from_secs(10));
+    let association = net.b.association(b).expect("established");
+    let measured = association.paths().map(|path| path.srtt.is_some()).collect();
+    (measured, net.sent(Host::B, ChunkType::HEARTBEAT).len())
+}
+
+#[test]
+fn the_end_that_has_answered_measures_the_path_of_the_handshake_with_its_first_data() {
+    // Two of the paths were verified before.
+    assert_eq!(measured_with_data(3, 0), (vec![true; 3], 3));
+    // There is nothing to compare with: the data measures it.
+    assert_eq!(measured_with_data(1, 0), (vec![true], 0));
+}
+
+#[test]
+fn a_measurement_whose_heartbeat_is_lost_is_repeated_long_before_hb_interval_is_over() {
+    assert_eq!(measured_with_data(3, 1).0, [true; 3]);
+    assert_eq!(measured_with_data(3, 2).0, [true; 3]);
+}
+
+#[test]
+fn a_path_whose_handshake_was_lost_at_first_is_measured_by_data_that_waited() {
+    let config = AssociationConfig {
+        scheme: Scheme::by_name("multipath").expect("it is registered"),
+        ..AssociationConfig::default()
     };
-    assert_eq!(measured(3, "multipath"), [true; 3]);
+    let mut net = Net::with_config(2, &config, 1);
+    let mut first = true;
+    net.filter = Box::new(move |packet| {
+        let is_lost = packet.has(ChunkType::INIT) && core::mem::take(&mut first);
+        if is_lost { Fate::Drop } else { Fate::Deliver }
+    });
+    let a = net.connect(&config, 2);
+    net.send(Host::A, a, Message::zeros(0, 100));
+    net.run_for(Span::from_secs(10));
+    assert!(path(&net, a, 0).srtt.is_some() && path(&net, a, 1).srtt.is_some());
 }
 
 // [9260:5.4-1]

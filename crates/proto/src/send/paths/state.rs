@@ -261,6 +261,9 @@ impl Sending {
         }
         self.search_mtus(ctx.now);
         self.measure_with_data();
+        if !self.is_idle() {
+            self.measure_paths(ctx.now);
+        }
     }
 
     /// With the next message, paths without a round-trip time are measured: that of the handshake at the end that has answered, and a path that
