@@ -254,11 +254,11 @@ impl Flows {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const MAX_FLOWS: usize = 256;
     use std::net::SocketAddr;
 
     use crate::tunnel::forward::parse_target;
+
+    const MAX_FLOWS: usize = 256;
 
     fn port(runtime: &tokio::runtime::Runtime) -> UdpPort {
         let socket = runtime.block_on(LocalSocket::bind(source(0).addr)).expect("bound");

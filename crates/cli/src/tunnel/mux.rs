@@ -274,7 +274,7 @@ impl Mux {
         order: &mut Order,
     ) -> Result<(), ServeEnd> {
         match frame {
-            Frame::Packet(_, packet) => {
+            Frame::Packet(packet) => {
                 self.deliver(&packet, service, tasks);
                 Ok(())
             }

@@ -10,8 +10,8 @@
 //!
 //! `Datagram` is one of a flow, unordered once the flow is open. `Packet` is an IP packet, on the stream of its flow: the scheduler shares the paths
 //! among the streams. `InOrder` is one of a flow whose packets must not overtake each other, with its number in this flow and the time that it
-//! waits for those before. It is sent unordered too, and `order.rs` restores the order: SCTP would wait for a lost packet without limit. None has credit: what does not fit is dropped. The
-//! payload protocol identifier is the message type.
+//! waits for those before. It is sent unordered too, and `order.rs` restores the order: SCTP would wait for a lost packet without limit. None has
+//! credit: what does not fit is dropped. The payload protocol identifier is the message type.
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use whimbrel::{Message, ReceivedMessage};
@@ -24,7 +24,7 @@ const BASE: u32 = 0x5748_5401;
 pub(crate) const WINDOW: u32 = 1 << 20;
 /// Bytes of data in one message.
 pub(crate) const DATA_BYTES: usize = 16 * 1024;
-/// The longest message in bytes: an IP packet.
+/// The longest message in bytes: an IP packet in order.
 pub(crate) const MAX_MESSAGE: u32 = 65_535 + IN_ORDER_BYTES as u32;
 /// Streams of channels.
 const CHANNEL_STREAMS: u16 = 64;
@@ -56,8 +56,7 @@ pub(crate) enum Frame {
     Eof(u32),
     /// With the reason, if there is one.
     Close(u32, String),
-    /// With its flow.
-    Packet(u16, Bytes),
+    Packet(Bytes),
     /// With the version of this protocol and the token of the client; the token of another version is 0.
     Hello(u32, u128),
     Datagram(u32, Bytes),
@@ -142,7 +141,7 @@ impl Frame {
             Frame::Credit(channel, bytes) => message(3, channel, &bytes.to_be_bytes()),
             Frame::Eof(channel) => message(4, channel, &[]),
             Frame::Close(channel, why) => message(5, channel, why.as_bytes()),
-            Frame::Packet(flow, packet) => packet_message(flow, &packet),
+            Frame::Packet(packet) => packet_message(0, &packet),
             Frame::Hello(version, token) => message(7, version, &token.to_be_bytes()),
             Frame::Datagram(flow, datagram) => datagram_message(flow, &datagram, true),
             Frame::Accepted(version) => message(9, version, &[]),
@@ -159,9 +158,8 @@ impl Frame {
     pub(crate) fn from_message(message: ReceivedMessage) -> Result<Self, &'static str> {
         let data = Bytes::from(message.data);
         let kind = message.ppid.wrapping_sub(BASE);
-        let flow = message.stream.saturating_sub(CHANNEL_STREAMS) % FLOWS;
         if kind == 6 {
-            return Ok(Frame::Packet(flow, data));
+            return Ok(Frame::Packet(data));
         }
         if kind > 10 {
             return Err("a message of another protocol");
@@ -194,7 +192,7 @@ impl Frame {
             10 => {
                 let (wait, _) = rest.split_first_chunk().ok_or("a message that is too short")?;
                 Frame::InOrder(InOrder {
-                    flow,
+                    flow: message.stream.saturating_sub(CHANNEL_STREAMS) % FLOWS,
                     number: channel,
                     wait_ms: u16::from_be_bytes(*wait),
                     packet: rest.slice(IN_ORDER_BYTES - NUMBER_BYTES..),
@@ -231,7 +229,7 @@ mod tests {
             Frame::Credit(7, 1000),
             Frame::Eof(7),
             Frame::Close(u32::MAX, "no".into()),
-            Frame::Packet(8, Bytes::from_static(&[0x45, 0])),
+            Frame::Packet(Bytes::from_static(&[0x45, 0])),
             Frame::Hello(VERSION, 1 << 100),
             Frame::Datagram(7, Bytes::new()),
             Frame::Accepted(VERSION),
@@ -265,7 +263,8 @@ mod tests {
         assert_eq!(parse(0, &[b'x'; 400]), Err("a target that is too long"));
         assert_eq!(parse(0, b"1234\xff"), Err("a target that is not UTF-8"));
         assert_eq!(parse(3, b"1234567"), Err("a number of another length"));
-        assert_eq!(parse(7, b"\0\0\0\x0512345678"), Err("a greeting of another length"));
+        let short = [&VERSION.to_be_bytes()[..], b"12345678"].concat();
+        assert_eq!(parse(7, &short), Err("a greeting of another length"));
         assert_eq!(parse(7, b"\0\0\0\x01"), Ok(Frame::Hello(1, 0)));
         assert_eq!(parse(10, b"12345"), Err("a message that is too short"));
         assert_eq!(parse(11, b"12345678"), Err("a message of another protocol"));

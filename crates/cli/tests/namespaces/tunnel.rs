@@ -22,6 +22,14 @@ fn answers(addr: &str) -> String {
     format!("until ping -q -c 1 -W 1 {addr} > /dev/null; do sleep 0.1; done")
 }
 
+/// Arguments for an emulation with these programs at the server, and this script at the client.
+fn arguments<'a>(option: &'a str, servers: &'a [String; 2], script: &'a str) -> [&'a str; 11] {
+    let [one, other] = servers;
+    [
+        option, "--run", one, "--run", other, "--at", "client", "--", "sh", "-c", script,
+    ]
+}
+
 /// Runs a tunnel in this lab, and a TCP transfer of 6 MB, which takes longer than both links last.
 fn transfer(test: &str, server: &str, client: &str, listen: &str, connect: &str) {
     let _alone = alone();
@@ -35,21 +43,7 @@ fn transfer(test: &str, server: &str, client: &str, listen: &str, connect: &str)
         ready(SERVER),
         tcp::command(&format!("client {connect} 6000000"))
     );
-    let done = lab.run(&[
-        "--late",
-        "1 s",
-        "--run",
-        &servers[0],
-        "--run",
-        &servers[1],
-        "--at",
-        "client",
-        "--",
-        "sh",
-        "-c",
-        &script,
-    ]);
-    let done = done.ok();
+    let done = lab.run(&arguments("--late=1 s", &servers, &script)).ok();
     assert!(done.out.contains("received 6000000 bytes"), "{}{}", done.out, done.err);
     assert!(
         done.err.contains("does not answer; data goes over other paths"),
@@ -82,47 +76,57 @@ fn a_connection_through_the_tun_device_survives_the_loss_of_a_radio() {
     );
 }
 
-// One line has 18.4 Mbit/s without the headers. BBR keeps its queue too short for the slower line.
-#[test]
-fn a_connection_through_the_tun_device_uses_both_lines() {
+/// Bytes of a transfer over two lines.
+const LONG: f64 = 25e6;
+
+/// Carries a TCP connection with CUBIC over two lines of 20 Mbit/s, the second with this delay, by these programs at the server and the client. One
+/// line has 18.4 Mbit/s without the headers. BBR keeps its queue too short for a slower line.
+fn over_two_lines(test: &str, delay: &str, at_server: &str, at_client: &str) {
     needs!(namespaces());
-    for (test, delay) in [("sum", "10 ms"), ("sumslow", "40 ms")] {
-        let line = |name: &str, delay: &str| {
-            format!(
-                r#"name = "{name}", rate = "20 Mbit/s", delay = "{delay}", queue = {{ kind = "drop-tail", packets = 200 }}"#
-            )
-        };
-        let lab = Lab::new(test, &[&line("dsl", "10 ms"), &line("usb", delay)]);
-        let servers = [
-            format!("server: {WHIMBREL} tunnel --server --listen {SERVER} --tun 10.9.0.1/24"),
-            format!("server: {}", tcp::command("server 0.0.0.0:7000")),
-        ];
-        let script = format!(
-            "{}; {WHIMBREL} tunnel {SERVER} --local {CLIENT} --tun 10.9.0.2/24 & {}; {}",
-            ready(SERVER),
-            answers("10.9.0.1"),
-            tcp::command("client 10.9.0.1:7000 25000000 cubic")
-        );
-        let args = [
-            "--quiet",
-            "--run",
-            &servers[0],
-            "--run",
-            &servers[1],
-            "--at",
-            "client",
-            "--",
-            "sh",
-            "-c",
-            &script,
-        ];
-        let done = needs!(lab.measure(&args)).ok();
-        let seconds: f64 = between(&done.out, "received 25000000 bytes in ", " s.")
-            .parse()
-            .unwrap();
-        let rate = 25.0 * 8.0 / seconds;
-        assert!(rate > 27.0, "second line with {delay}: {rate} Mbit/s");
-    }
+    let line = |name: &str, delay: &str| {
+        format!(
+            r#"name = "{name}", rate = "20 Mbit/s", delay = "{delay}", queue = {{ kind = "drop-tail", packets = 200 }}"#
+        )
+    };
+    let lab = Lab::new(test, &[&line("dsl", "10 ms"), &line("usb", delay)]);
+    let servers = [
+        format!("server: {WHIMBREL} tunnel --server --listen {SERVER} --tun 10.9.0.1/24"),
+        format!("server: {}", tcp::command(at_server)),
+    ];
+    let script = format!(
+        "{}; {WHIMBREL} tunnel {SERVER} --local {CLIENT} --tun 10.9.0.2/24 & {}; {}",
+        ready(SERVER),
+        answers("10.9.0.1"),
+        tcp::command(at_client)
+    );
+    let done = needs!(lab.measure(&arguments("--quiet", &servers, &script))).ok();
+    let seconds: f64 = between(&done.out, &format!("received {LONG} bytes in "), " s.")
+        .parse()
+        .unwrap();
+    let rate = LONG * 8.0 / seconds / 1e6;
+    assert!(rate > 27.0, "{rate} Mbit/s");
+}
+
+// Without the round-trip time of the path of the handshake, data from the server takes the other path.
+#[test]
+fn a_download_through_the_tun_device_uses_both_lines() {
+    over_two_lines(
+        "down",
+        "10 ms",
+        &format!("client 10.9.0.2:7000 {LONG} cubic"),
+        "server 0.0.0.0:7000",
+    );
+}
+
+// The paths overtake each other.
+#[test]
+fn an_upload_through_the_tun_device_uses_a_line_that_is_slower() {
+    over_two_lines(
+        "up",
+        "40 ms",
+        "server 0.0.0.0:7000",
+        &format!("client 10.9.0.1:7000 {LONG} cubic"),
+    );
 }
 
 #[test]

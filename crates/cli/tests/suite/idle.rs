@@ -92,7 +92,7 @@ fn idle_clients_of_perf_are_refused() {
 
 #[test]
 fn idle_clients_of_a_tunnel_are_aborted() {
-    let hello = [&5_u32.to_be_bytes()[..], &[7; 16]].concat();
+    let hello = [&crate::tunnel::VERSION.to_be_bytes()[..], &[7; 16]].concat();
     check(&["tunnel", "--server", "--allow", "any"], &[(0x5748_5401 + 7, hello)]);
 }
 

@@ -8,7 +8,7 @@ use whimbrel::{Association, AssociationConfig, AssociationError, CloseReason, Me
 
 use whimbrel_testkit::process::Process;
 
-use super::server;
+use super::{VERSION, server};
 use crate::identity::encrypted;
 use crate::support::in_time;
 
@@ -23,7 +23,6 @@ const ACCEPTED: u32 = 9;
 const IN_ORDER: u32 = 10;
 
 pub(super) const BASE: u32 = 0x5748_5401;
-const VERSION: u32 = 5;
 
 /// A target that reads and is silent.
 pub(super) fn sink() -> String {
@@ -240,7 +239,10 @@ async fn a_client_of_another_version_is_refused() {
     peer.send(HELLO, VERSION + 1, &[0; 16]).await;
     let said = peer.reason().await;
     assert!(
-        said.contains("the client has version 6 of the tunnel's protocol, the server version 5"),
+        said.contains(&format!(
+            "the client has version {} of the tunnel's protocol, the server version {VERSION}",
+            VERSION + 1
+        )),
         "{said}"
     );
 }

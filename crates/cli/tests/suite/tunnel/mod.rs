@@ -19,6 +19,9 @@ use whimbrel_testkit::process::{InTime as _, LINE_LIMIT, Process, list};
 
 use crate::support::WHIMBREL;
 
+/// Version of the tunnel's protocol.
+pub(crate) const VERSION: u32 = 5;
+
 /// Starts an end of a tunnel, which is stopped at the end of the test.
 fn start(args: &[&str]) -> Process {
     Process::start(Command::new(WHIMBREL).arg("tunnel").args(args))
@@ -167,4 +170,33 @@ fn wrong_use_of_the_tunnel_is_explained() {
         let (code, err) = run(args);
         assert_eq!(code, Some(2), "{args:?}: {err}");
     }
+}
+
+#[test]
+fn connections_of_a_client_have_a_limit() {
+    let target = format!("127.0.0.1:{}", echo());
+    let (_server, addrs) = server(&["--allow", &target, "--max-connections", "2"]);
+    let forward = format!("0:{target}");
+    let mut client = start(&[
+        &addrs,
+        "--local",
+        "127.0.1.1,127.0.1.2",
+        "--forward",
+        &forward,
+        "--max-connections",
+        "3",
+    ]);
+    let port = local_port(&mut client, "TCP");
+    client.errors.after("connected");
+    let mut open: Vec<_> = (0..2).map(|_| connect(port)).collect();
+    let mut echoed = [0];
+    for tcp in &mut open {
+        tcp.write_all(b"x").expect("sent");
+        tcp.read_exact(&mut echoed).expect("an echo");
+    }
+    // The server refuses a third one, and this end a fourth.
+    let third = connect(port);
+    let line = client.errors.after(&format!("connection to {target}: "));
+    assert!(line.contains("too many connections"), "{line}");
+    drop((open, third));
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use whimbrel::{Listener, Message, StackConfig};
 use whimbrel_testkit::process::{Process, list};
 
-use super::{local_port, start};
+use super::{VERSION, local_port, start};
 use crate::identity::encrypted;
 use crate::support::{WHIMBREL, in_time};
 
@@ -79,7 +79,10 @@ async fn a_client_that_the_server_refuses_says_why_and_ends() {
 #[tokio::test]
 async fn an_error_of_the_protocol_is_not_a_loss_of_the_association() {
     let (mut client, _listener, association) = client().await;
-    for (ppid, content) in [(ACCEPTED, "\0\0\0\x05"), (OPEN, "\0\0\0\x01localhost:9")] {
+    for (ppid, content) in [
+        (ACCEPTED, VERSION.to_be_bytes().to_vec()),
+        (OPEN, b"\0\0\0\x01localhost:9".to_vec()),
+    ] {
         let message = Message {
             ppid,
             ..Message::new(0, content)
