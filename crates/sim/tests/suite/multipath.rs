@@ -14,9 +14,9 @@ use whimbrel_sim::config::{
 #[derive(Clone, Copy, Debug)]
 struct Link(u64, u64);
 
-/// Two nodes with these links between them and an endless flow, measured from 20 s on.
+/// Two nodes with these links between them and an endless flow, measured from 15 s on.
 fn network(links: &[Link], loss: f64, sctp: &AssociationConfig) -> SimConfig {
-    let mut config = pair(Rate::from_mbps(1), Span::ZERO, 80);
+    let mut config = pair(Rate::from_mbps(1), Span::ZERO, 45);
     config.link = links
         .iter()
         .enumerate()
@@ -33,7 +33,7 @@ fn network(links: &[Link], loss: f64, sctp: &AssociationConfig) -> SimConfig {
         sctp: Some(sctp.clone()),
         ..flow("bulk", FlowKind::Sctp, TrafficConfig::default())
     }];
-    config.measure.from = Span::from_secs(20);
+    config.measure.from = Span::from_secs(15);
     config
 }
 
