@@ -53,11 +53,25 @@ pub(super) struct Figures(BTreeMap<(String, String), String>);
 
 impl Figures {
     pub(super) fn draw<'r>(parts: impl Iterator<Item = (&'r str, &'r str)>) -> Outcome<Self> {
-        let drawn = parts.map(|(slot, part)| {
+        let parts: Vec<_> = parts.collect();
+        let draw = |&(slot, part): &(&str, &str)| {
             let figure = Network::of(slot)?.figure(slot, part)?;
             Ok(((slot.to_owned(), part.to_owned()), figure))
-        });
-        drawn.collect::<Outcome<_>>().map(Figures)
+        };
+        // Each figure is that of a run, which uses one processor.
+        let threads = std::thread::available_parallelism().map_or(1, core::num::NonZero::get);
+        // Neighbours take as long as each other.
+        let shares = (0..threads).map(|first| parts.iter().skip(first).step_by(threads));
+        std::thread::scope(|scope| {
+            let started: Vec<_> = shares
+                .map(|share| scope.spawn(move || share.map(draw).collect::<Outcome<Vec<_>>>()))
+                .collect();
+            let drawn = started
+                .into_iter()
+                .map(|thread| thread.join().map_err(|_| "a figure was not drawn".to_owned())?);
+            let drawn: Vec<Vec<_>> = drawn.collect::<Outcome<_>>()?;
+            Ok(Figures(drawn.into_iter().flatten().collect()))
+        })
     }
 
     /// Returns the figures with their slots and parts.
