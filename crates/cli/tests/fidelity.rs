@@ -67,9 +67,8 @@ fn a_sixth_of_the_cases_has_two_of_each_scheme_and_no_path_twice() {
     let sixth = sixth();
     assert_eq!(sixth.len() * 6, all().len());
     for case in &sixth {
-        let is_like = |other: &&Case| {
-            (other.rtt_ms, other.rate_mbps, other.loss) == (case.rtt_ms, case.rate_mbps, case.loss)
-        };
+        let is_like =
+            |other: &&Case| (other.rtt_ms, other.rate_mbps, other.loss) == (case.rtt_ms, case.rate_mbps, case.loss);
         assert_eq!(sixth.iter().filter(is_like).count(), 1, "{}", case.name());
         assert_eq!(sixth.iter().filter(|other| other.scheme == case.scheme).count(), 2);
     }
