@@ -61,6 +61,9 @@ pub struct SchemeParts {
     /// Is the window of the blocking path halved then?
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "is_default"))]
     pub penalise: bool,
+    /// Does data leave a path whose acknowledgements stay away, before its timeout?
+    #[cfg_attr(feature = "config", serde(skip_serializing_if = "is_default"))]
+    pub leave_silent_paths: bool,
     /// Is a path usable, and which one should carry data?
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "is_default"))]
     pub path_policy: PathPolicySpec,

@@ -86,6 +86,8 @@ pub enum TimerKind {
     Heartbeat,
     /// Tail-loss probe of a path (RFC 8985 §7).
     TailLossProbe,
+    /// Silence of a path: the acknowledgements of its data stay away.
+    Silence,
     /// Probe of a closed receive window.
     ZeroWindowProbe,
     /// No packet was sent or received for the configured time.

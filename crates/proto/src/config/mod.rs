@@ -255,6 +255,11 @@ pub struct AssociationConfig {
     /// round-trip time. At the minimum window, the path gets no new data for a time. Absent: the scheme's setting, and true if new data is
     /// distributed with `accounting = "path"`.
     pub penalise: Option<bool>,
+    /// Whether data leaves a path whose acknowledgements stay away, before its timeout. If nothing that was sent there is acknowledged for a
+    /// quarter of a round-trip time (at least 10 ms, and four times its variation) longer than expected, its data is also sent on other
+    /// paths, new data takes those, and a HEARTBEAT asks whether it still works. Requires `opportunistic_retransmission`. Absent: the
+    /// scheme's setting.
+    pub leave_silent_paths: Option<bool>,
     /// Determines the state of each path and the path for data. A name, or a table with its `kind` and parameters. Absent: the scheme's.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
     pub path_policy: Option<PathPolicySpec>,
@@ -366,6 +371,7 @@ impl Default for AssociationConfig {
             buffer_split: None,
             opportunistic_retransmission: None,
             penalise: None,
+            leave_silent_paths: None,
             path_policy: None,
             reporting: ReportingChanges::default(),
             extend_stale_cookie: true,
@@ -430,6 +436,7 @@ impl AssociationConfig {
                 .opportunistic_retransmission
                 .unwrap_or(is_spread || scheme.opportunistic_retransmission && accounting == Accounting::Path),
             penalise: self.penalise.unwrap_or(is_spread || scheme.penalise),
+            leave_silent_paths: self.leave_silent_paths.unwrap_or(scheme.leave_silent_paths),
             path_policy: self.path_policy.clone().unwrap_or(scheme.path_policy),
             reporting: self.reporting.over(scheme.reporting),
         }

@@ -136,6 +136,7 @@ impl Sending {
             rates.release(self.outstanding.base());
         }
         self.apply_losses(ctx, &report);
+        self.note_lost_copies(&report);
         if self.config.parts.recovery.tail_loss_probe {
             self.renew_tail_probes(ctx.now, &report);
         }
@@ -207,6 +208,7 @@ impl Sending {
         if has_errors && self.shows_response(index, ack) {
             self.path_answered(ctx, index);
         }
+        self.note_answer(ctx, index, ack);
         self.trace_window(ctx, index);
     }
 

@@ -81,7 +81,7 @@ impl Sending {
 
     /// Returns the data that may be sent now if several paths are used concurrently.
     fn next_spread(&mut self, now: Time, blocked: Option<PathId>) -> Option<NextData> {
-        if let Some(to) = self.next_redundant(now) {
+        if let Some(to) = self.next_redundant(now).or_else(|| self.next_rescue(now)) {
             return Some(NextData::Copy { to });
         }
         let chosen = if self.queue.is_empty() || !self.may_add_chunk() {
@@ -231,7 +231,9 @@ impl Sending {
             let is_probe = self.window.on_new_data(len, self.outstanding.data_in_flight());
             self.stats.zero_window_probes += u64::from(is_probe);
             // RFC 9260 §6.1: the last chunk before a shutdown, and a probe, request an immediate SACK (I bit).
-            let immediate = is_probe || is_shutting_down && self.queue.is_empty();
+            let asks = self.asks_for_sack(path);
+            let immediate = is_probe || is_shutting_down && self.queue.is_empty() || asks;
+            self.paths[path].note_request(asks);
             let seq = self.outstanding.push(fragment, path, ctx.now);
             if limit != Limit::Never && self.agreed.gives_up {
                 self.outstanding.limit_last(limit);
@@ -274,6 +276,7 @@ impl Sending {
         // RFC 9260 §6.3.2 rule R1: the timer starts if it does not run. A retransmission of the earliest chunk in flight restarts it (§6.1,
         // §7.2.4 item 4); a new chunk is the earliest one only if no other chunk is in flight.
         path_state.on_chunk_sent(ctx.now, is_earliest);
+        self.await_answer(ctx.now, path);
         if self.config.parts.recovery.tail_loss_probe && !retransmission {
             self.renew_tail_probe(ctx.now, path, false);
         }

@@ -19,6 +19,9 @@ pub(crate) struct Spread {
     pub(crate) is_redundant: bool,
     /// The next message of the user has paths without a round-trip time measured.
     pub(crate) measures: bool,
+    /// Data leaves a path whose acknowledgements stay away (`spread/silence.rs`).
+    pub(crate) leaves_silent_paths: bool,
+    pub(crate) has_silent_path: bool,
     /// Buffer for the views of the paths; filled again for each call.
     pub(crate) views: Vec<PathView>,
 }
@@ -36,6 +39,8 @@ impl Spread {
             coupling,
             buffer_split,
             measures: false,
+            leaves_silent_paths: false,
+            has_silent_path: false,
             views: Vec::with_capacity(paths),
         }
     }

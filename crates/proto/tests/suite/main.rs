@@ -57,6 +57,7 @@ mod restart;
 mod roaming;
 mod several_paths;
 mod shutdown;
+mod silence;
 mod states;
 mod stream_changes;
 mod support;

@@ -13,6 +13,7 @@ mod paths;
 mod quality;
 mod recovery;
 mod returns;
+mod silence;
 mod status;
 mod timed;
 mod timers;
@@ -115,6 +116,16 @@ pub(crate) struct Path {
     /// The next packet of data lost on this path is sent now, on any path and regardless of cwnd: a fast retransmit
     /// (RFC 9260 §7.2.4 item 3) or the first retransmission after a timeout (RFC 9260 §6.3.3 rule E3).
     urgent: bool,
+    /// The last chunk sent on the path asks for a SACK at once.
+    asks_for_sack: bool,
+    /// Since when nothing that was sent on the path was acknowledged in time; [`NEVER`] if it was.
+    silent_since: Time,
+    /// The HEARTBEAT under way was sent because the path is silent.
+    asked_in_silence: bool,
+    /// That HEARTBEAT was lost, and no data has been sent on the path since.
+    failed_in_silence: bool,
+    /// When the path is silent, if nothing that was sent on it is acknowledged before.
+    answer_due: Time,
     /// Data that cwnd allows waits until this time, because of the pacer or of delayed retransmission.
     release: Time,
     /// State of pacing and penalties, if the window control or the scheme uses them.
@@ -187,6 +198,11 @@ impl Path {
             burst_left: 0,
             one_packet_only: false,
             urgent: false,
+            asks_for_sack: false,
+            silent_since: NEVER,
+            asked_in_silence: false,
+            failed_in_silence: false,
+            answer_due: NEVER,
             release: NEVER,
             restraint: None,
             recovery: config.recovers.then(Box::default),
@@ -221,6 +237,7 @@ impl Path {
         self.pending = false;
         self.confirmed = false;
         self.t3 = NEVER;
+        self.end_silence();
         self.release = NEVER;
         self.timed = None;
         self.urgent = false;
@@ -233,6 +250,7 @@ impl Path {
     /// The association has ended.
     pub(crate) fn stop(&mut self) {
         self.t3 = NEVER;
+        self.end_silence();
         self.release = NEVER;
         self.recovery = None;
         self.heartbeat.timer = NEVER;

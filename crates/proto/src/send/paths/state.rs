@@ -101,6 +101,9 @@ impl Sending {
             }
         }
         self.paths[index].set_state(state);
+        if state != PathState::Active {
+            self.end_silence(index);
+        }
         self.search_mtu(ctx.now, index);
         self.limit_data();
         ctx.trace
@@ -320,6 +323,7 @@ impl Sending {
         let path = &mut self.paths[index];
         let rto = path.rtt.rto();
         let must_probe = path.heartbeat.requested
+            || path.is_silent()
             || again
             || all_waits_for_it
             || path.is_probed() && path.state() != PathState::Inactive
@@ -339,7 +343,7 @@ impl Sending {
     }
 
     /// Returns when the next heartbeat of a path is due that is idle since `from`; never if heartbeats are off.
-    fn next_heartbeat(&self, index: PathId, from: Time, random: u64) -> Time {
+    pub(in crate::send) fn next_heartbeat(&self, index: PathId, from: Time, random: u64) -> Time {
         let interval = self.config.path_hb_interval;
         if interval.is_zero() {
             return NEVER;
@@ -420,6 +424,10 @@ impl Sending {
             // The timeout of the data that it followed has counted already.
             return;
         }
+        let sent = self.paths[index].heartbeat.last_probe;
+        if self.paths[index].on_question_unanswered(sent) {
+            return;
+        }
         self.back_off(ctx, index);
         let path = &self.paths[index];
         // RFC 9260 §5.4 and §8.1: probes of paths that are unconfirmed or not in use do not count for the association.
@@ -457,6 +465,8 @@ impl Sending {
         path.heartbeat.pending = None;
         path.heartbeat.asks_about_mtu = false;
         path.on_life(ctx.now);
+        self.end_silence(index);
+        let path = &mut self.paths[index];
         if let Some(suspicion) = &mut path.black_hole {
             suspicion.on_heartbeat_acked();
         }

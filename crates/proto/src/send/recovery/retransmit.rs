@@ -128,6 +128,7 @@ impl Sending {
         let chunks = self.outstanding.chunks_in_flight(index);
         let in_recovery = self.epochs(index).recovery.is_active();
         let path = &mut self.paths[index];
+        let sack_delay = path.delay_of_lone_sack(self.config.sack_delay);
         let t3 = path.t3();
         let Some(recovery) = &mut path.recovery else { return };
         recovery.tail_probed &= !acknowledged;
@@ -136,11 +137,7 @@ impl Sending {
             return;
         }
         // RFC 8985 §7.2: a delayed SACK must not trigger the probe.
-        let patience = if chunks == 1 {
-            self.config.sack_delay
-        } else {
-            Span::ZERO
-        };
+        let patience = if chunks == 1 { sack_delay } else { Span::ZERO };
         let silence = path.rtt.srtt().map_or(Span::from_secs(1), |srtt| srtt * 2 + patience);
         // If T3-rtx expires first, a probe has no benefit.
         let at = now + silence;
@@ -151,10 +148,17 @@ impl Sending {
     /// arrive before a timeout.
     pub(in crate::send) fn on_tail_probe(&mut self, ctx: &mut Context<'_>, index: PathId) {
         let in_recovery = self.epochs(index).recovery.is_active();
-        let Some(recovery) = &mut self.paths[index].recovery else {
+        // A HEARTBEAT asks whether a silent path works. If its answer is late too, a probe would only postpone T3-rtx.
+        let path = &mut self.paths[index];
+        let waits_until = path.is_silent().then(|| path.left_at());
+        let Some(recovery) = &mut path.recovery else {
             return;
         };
         recovery.tail_probe = NEVER;
+        if let Some(at) = waits_until {
+            recovery.tail_probe = if at > ctx.now { at } else { NEVER };
+            return;
+        }
         if in_recovery || recovery.tail_probed || recovery.probing || self.outstanding.any_lost_on(index) {
             return;
         }

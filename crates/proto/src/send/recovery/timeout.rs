@@ -40,6 +40,9 @@ impl Sending {
                 self.paths[index].allow_burst(u32::MAX);
             }
         }
+        if self.paths[index].answer_due() <= ctx.now {
+            self.on_silence(ctx, index);
+        }
         if self.paths[index].tail_probe() <= ctx.now {
             self.on_tail_probe(ctx, index);
         }
@@ -99,6 +102,7 @@ impl Sending {
             }
             return;
         };
+        self.rescue_again();
         // RFC 9260 §6.1 A: a peer that responds may keep its window closed indefinitely. That is not congestion.
         let only_probed = self.window.on_timeout();
         let coupled = self.coupled_window(ctx.now, index, only_probed);
@@ -129,7 +133,10 @@ impl Sending {
             self.enter_mode(ctx, index, verdict);
             self.watch_timeout(ctx, index, reacts);
         }
-        self.back_off(ctx, index);
+        let is_counted = self.paths[index].take_failure();
+        if !is_counted {
+            self.back_off(ctx, index);
+        }
         self.paths[index].stop_timing();
         if self.config.rules.timeout_ends_recovery {
             self.epochs_mut(index).leave();
@@ -139,7 +146,9 @@ impl Sending {
             if !is_transmission {
                 self.note_reduction_by_loss(index);
             }
-            self.count_path_error(ctx, index, true);
+            if !is_counted {
+                self.count_path_error(ctx, index, true);
+            }
             self.count_unanswered_data();
         }
         if self.progress.end.is_none() {

@@ -28,6 +28,8 @@ pub(super) struct PathCopies {
     pub(super) by_seq: VecDeque<(Seq, Seq)>,
     /// Chunks below this one have been sent on this path, or need not be.
     pub(super) next: Seq,
+    /// Chunks of silent paths below this one have been sent on this path, or need not be.
+    pub(super) rescued: Seq,
     /// With echoes: the transmissions in the order of their PSNs, from the lowest one whose fate may be unknown.
     pub(super) identified: VecDeque<Identified>,
     /// With echoes: the first PSN that is sent with a timestamp.
@@ -126,6 +128,12 @@ impl Copies {
     /// Keeps the earlier PSN of a retransmitted chunk outstanding.
     pub(super) fn hold(&mut self, seq: Seq, path: u8, psn: Seq) {
         self.paths[usize::from(path)].held.push((seq, psn));
+    }
+
+    /// Returns the copy in flight on the path that has this PSN.
+    pub(super) fn at(&self, path: usize, psn: Seq) -> Option<&ChunkCopy> {
+        let here = self.paths.get(path)?;
+        here.in_flight.get(here.place(psn)?)
     }
 
     /// Whether a copy with this PSN is in flight on the path.

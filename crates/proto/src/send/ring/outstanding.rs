@@ -638,6 +638,21 @@ impl Outstanding {
         (flight.chunks > 0).then_some(flight.earliest)
     }
 
+    /// Returns when the earliest transmission in flight on a path was sent.
+    pub(crate) fn earliest_sent_at(&self, path: PathId) -> Option<Time> {
+        let (index, position) = (usize::from(path.0), self.earliest(path)?);
+        if let Some(copies) = &self.copies
+            && let Some(copy) = copies.at(index, position)
+        {
+            return Some(copy.sent_at);
+        }
+        let seq = match &self.sequences {
+            Some(sequences) => sequences.chunk_at(index, position)?,
+            None => position,
+        };
+        self.slot(seq).map(|slot| slot.sent_at)
+    }
+
     pub(super) fn start_acks(&mut self) {
         self.acks.clear();
         self.acks.reserve_exact(self.paths.len());

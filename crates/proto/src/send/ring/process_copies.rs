@@ -105,6 +105,35 @@ impl Outstanding {
         None
     }
 
+    /// A path has become silent: its chunks are to be sent on other paths, from the first one.
+    pub(crate) fn restart_rescue(&mut self) {
+        let base = self.base;
+        for path in self.copies.iter_mut().flat_map(|copies| &mut copies.paths) {
+            path.rescued = base;
+        }
+    }
+
+    /// Returns the first chunk in flight on silent paths only and not sent on this path, when it was sent, and where.
+    pub(crate) fn next_rescue(&mut self, path: PathId, is_silent: impl Fn(u8) -> bool) -> Option<(Seq, Time, PathId)> {
+        let (index, base) = (usize::from(path.0), self.base);
+        let copies = self.copies.as_mut()?;
+        let mut next = copies.paths.get(index)?.rescued.max(base);
+        let is_meant = |seq: Seq, slot: &Slot| {
+            slot.fate == Fate::InFlight
+                && is_silent(slot.path)
+                && !(slot.copied && copies.of(seq).any(|(on, _)| !is_silent(on)))
+        };
+        let found = loop {
+            match self.slots.get((next - base) as usize) {
+                Some(slot) if is_meant(next, slot) => break Some((next, slot.sent_at, PathId(slot.path))),
+                Some(_) => next += 1,
+                None => break None,
+            }
+        };
+        copies.paths[index].rescued = next;
+        found
+    }
+
     /// Sends a copy of a chunk on a path. Returns its user data in bytes, and whether the copy is the earliest transmission in flight
     /// there.
     pub(crate) fn copy(&mut self, seq: Seq, path: PathId, now: Time) -> (u64, bool) {

@@ -52,7 +52,11 @@ impl Sending {
     }
 
     /// Returns the open path with the lowest round-trip time that has data to carry.
-    fn open_path(&mut self, now: Time, mut has_work: impl FnMut(&mut Self, PathId) -> bool) -> Option<PathId> {
+    pub(in crate::send) fn open_path(
+        &mut self,
+        now: Time,
+        mut has_work: impl FnMut(&mut Self, PathId) -> bool,
+    ) -> Option<PathId> {
         let mut best: Option<PathId> = None;
         for index in self.paths.ids() {
             let path = &self.paths[index];
@@ -101,7 +105,7 @@ impl Sending {
                 let late = (rtt.rttvar() * 4).max(there / 8);
                 // A receiver that delays a SACK for a second packet is not late.
                 let patience = if lone >> from.min(63) & 1 == 1 {
-                    sack_delay
+                    paths[PathId(from)].delay_of_lone_sack(sack_delay)
                 } else {
                     Span::ZERO
                 };
@@ -130,7 +134,9 @@ impl Sending {
     pub(in crate::send) fn push_copies(&mut self, ctx: &mut Context<'_>, packet: &mut Packet<'_>) -> bool {
         let path = packet.path();
         let mut pushed = false;
-        while let Some(seq) = self.oldest_for(ctx.now, path)
+        while let Some(seq) = self
+            .rescued_on(ctx.now, path)
+            .or_else(|| self.oldest_for(ctx.now, path))
             && let Some(data) = self.outstanding.data(seq, false)
             && packet.admits(&Chunk::Data(data))
         {
@@ -159,6 +165,8 @@ impl Sending {
         // acknowledged.
         here.time_chunk(seq, ctx.now);
         here.on_chunk_sent(ctx.now, is_earliest);
+        here.note_request(false);
+        self.await_answer(ctx.now, path);
         let tsn = self.outstanding.tsn(seq);
         ctx.trace
             .emit(TraceKinds::TSNS, ctx.now, Some(self.id), || TraceEvent::TsnSent {

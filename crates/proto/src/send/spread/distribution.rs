@@ -34,7 +34,13 @@ impl Sending {
         if distribution.is_none() && coupling.is_none() {
             return;
         }
-        let spread = Spread::new(distribution, coupling, parts.buffer_split, self.paths.len());
+        let mut spread = Spread::new(distribution, coupling, parts.buffer_split, self.paths.len());
+        // Without heartbeats nothing would show that a path works again.
+        spread.leaves_silent_paths = parts.leave_silent_paths
+            && parts.opportunistic_retransmission
+            && spread.distribution.is_some()
+            && !spread.is_redundant
+            && !self.config.path_hb_interval.is_zero();
         if spread.is_redundant || self.config.parts.opportunistic_retransmission {
             self.outstanding.allow_copies();
         }
@@ -129,8 +135,22 @@ impl Sending {
     fn ask(&mut self, now: Time, blocked: Option<PathId>, spread: &mut Spread) -> Option<PathId> {
         spread.views.clear();
         let mut any_open = None;
+        // The state of the spread is not in place.
+        let works = |sending: &Self, index: PathId| sending.is_usable(index) && !sending.paths[index].is_silent();
+        let is_silent = |sending: &Self, index: PathId| {
+            sending.paths[index].is_silent() && sending.paths.ids().any(|other| works(sending, other))
+        };
         for index in self.paths.ids() {
             let mut view = self.view(now, index);
+            // While its window is open, a copy of what a silent path takes follows on another one. Once its HEARTBEAT is late too, no data
+            // waits for its window.
+            if spread.has_silent_path && !view.open && is_silent(self, index) {
+                let at = self.paths[index].left_at();
+                view.usable &= now < at;
+                if view.usable {
+                    self.paths[index].release_at(at);
+                }
+            }
             let (_, rest_until) = self.paths[index].penalty();
             if view.open && rest_until > now {
                 view.open = false;

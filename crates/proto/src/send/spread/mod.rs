@@ -2,3 +2,4 @@
 
 mod copies;
 mod distribution;
+mod silence;

@@ -1,0 +1,178 @@
+//! Data leaves a path whose acknowledgements stay away, before its timeout.
+
+use crate::support::paths::{confirmed, data_sent, is_on, path};
+use crate::support::{Fate, Host, Net};
+use whimbrel_control::{Scheme, Span, Time};
+use whimbrel_proto::{AssocId, AssociationConfig, AssociationStats, Message, PathState};
+use whimbrel_wire::{Chunk, ChunkType};
+
+fn config(leave_silent_paths: bool) -> AssociationConfig {
+    AssociationConfig {
+        scheme: Scheme::by_name("multipath").expect("it is registered"),
+        leave_silent_paths: Some(leave_silent_paths),
+        ..AssociationConfig::default()
+    }
+}
+
+fn stats(net: &Net, id: AssocId) -> AssociationStats {
+    net.a.association(id).expect("established").stats()
+}
+
+/// Sends a message of this length each `period`, for `span`. Returns the longest time in which none arrived.
+fn messages(net: &mut Net, a: AssocId, (period, len): (u64, u32), span: Span) -> Span {
+    let (end, mut longest, mut last, mut arrived) = (net.now + span, Span::ZERO, net.now, net.contents(Host::B).len());
+    let mut next = net.now;
+    while net.now < end {
+        if net.now >= next {
+            // The buffers may be full.
+            let _ = net.a.send(net.now, a, Message::zeros(0, len));
+            next += Span::from_millis(period);
+        }
+        net.run_for(Span::from_millis(1));
+        let now = net.contents(Host::B).len();
+        if now > arrived {
+            (arrived, last) = (now, net.now);
+        }
+        longest = longest.max(net.now.since(last));
+    }
+    longest
+}
+
+/// The path of new data while little is sent.
+fn best(net: &Net, since: Time) -> usize {
+    data_sent(net, since).last().expect("data was sent").1
+}
+
+const SPARSE: (u64, u32) = (10, 100);
+/// 9.6 Mbit/s.
+const MUCH: (u64, u32) = (1, 1200);
+
+/// Paths other than the first have 30 ms more in each direction. One of `lossy` packets with data is lost on them.
+fn slower_beside(net: &mut Net, is_cut: bool, lossy: usize) {
+    let mut count = 0;
+    net.filter = Box::new(move |packet| {
+        if is_on(packet, 0) {
+            return if is_cut { Fate::Drop } else { Fate::Deliver };
+        }
+        count += usize::from(packet.has(ChunkType::DATA));
+        if packet.has(ChunkType::DATA) && count % lossy == lossy - 1 {
+            Fate::Drop
+        } else {
+            Fate::Delay(Span::from_millis(30))
+        }
+    });
+}
+
+/// Cuts the first path, the best one, for 3 s while messages are sent. Returns the longest silence of the receiver.
+fn through_a_cut(config: &AssociationConfig, paths: usize, traffic: (u64, u32), lossy: usize) -> (Net, AssocId, Span) {
+    let (mut net, a, _) = confirmed(paths, config);
+    slower_beside(&mut net, false, usize::MAX);
+    messages(&mut net, a, traffic, Span::from_secs(2));
+    slower_beside(&mut net, true, lossy);
+    let silence = messages(&mut net, a, traffic, Span::from_secs(3));
+    (net, a, silence)
+}
+
+#[test]
+fn messages_leave_a_path_that_is_cut_in_time() {
+    for paths in [2, 3] {
+        let silence = |leaves| through_a_cut(&config(leaves), paths, SPARSE, usize::MAX).2;
+        let (with, without) = (silence(true), silence(false));
+        println!("{paths} paths: nothing for {with}, without {without}");
+        // A round-trip time and 10 ms, the other path's 40 ms, and the time between messages.
+        assert!(with < Span::from_millis(85), "{with}");
+        assert!(without > Span::from_millis(200), "{without}");
+    }
+}
+
+#[test]
+fn much_data_leaves_a_path_that_is_cut_although_copies_are_lost() {
+    for (lossy, limit) in [(usize::MAX, 150), (20, 400)] {
+        let silence = |leaves| through_a_cut(&config(leaves), 2, MUCH, lossy).2;
+        let (with, without) = (silence(true), silence(false));
+        println!("nothing for {with}, without {without}");
+        assert!(with < Span::from_millis(limit), "{with}");
+        assert!(without > Span::from_millis(800), "{without}");
+    }
+}
+
+#[test]
+fn a_path_that_was_cut_is_used_again_when_it_answers() {
+    let (mut net, a, _) = through_a_cut(&config(true), 2, SPARSE, usize::MAX);
+    assert_ne!(path(&net, a, 0).state, PathState::Active, "the HEARTBEAT was lost");
+    slower_beside(&mut net, false, usize::MAX);
+    let start = net.now;
+    messages(&mut net, a, SPARSE, Span::from_secs(10));
+    assert_eq!(path(&net, a, 0).state, PathState::Active);
+    assert_eq!(best(&net, start), 0);
+}
+
+#[test]
+fn a_path_that_was_only_late_has_no_loss_and_stays_in_use() {
+    let (mut net, a, _) = confirmed(2, &config(true));
+    slower_beside(&mut net, false, usize::MAX);
+    messages(&mut net, a, SPARSE, Span::from_secs(2));
+    let before = stats(&net, a);
+    // Its packets of 300 ms arrive together.
+    let until = net.now + Span::from_millis(300);
+    while net.now < until {
+        let left = until.since(net.now);
+        net.filter = Box::new(move |packet| Fate::Delay(if is_on(packet, 0) { left } else { Span::from_millis(30) }));
+        messages(&mut net, a, SPARSE, Span::from_millis(10));
+    }
+    slower_beside(&mut net, false, usize::MAX);
+    messages(&mut net, a, SPARSE, Span::from_secs(5));
+    let after = stats(&net, a);
+    let copies = after.copies - before.copies;
+    assert!((1..60).contains(&copies), "{copies} copies");
+    assert_eq!((after.timeouts, after.window_reductions), (0, 0), "{after:?}");
+    assert_eq!(path(&net, a, 0).state, PathState::Active);
+    assert_eq!(best(&net, until), 0, "it is the best path again");
+}
+
+#[test]
+fn nothing_is_left_without_heartbeats_or_with_one_path() {
+    let of = |leaves, hb_interval, paths| {
+        let config = AssociationConfig {
+            hb_interval,
+            ..config(leaves)
+        };
+        let (net, a, _) = through_a_cut(&config, paths, SPARSE, usize::MAX);
+        stats(&net, a)
+    };
+    assert_eq!(of(true, Span::ZERO, 2), of(false, Span::ZERO, 2));
+    let usual = AssociationConfig::default().hb_interval;
+    assert_eq!(of(true, usual, 1), of(false, usual, 1));
+    assert_ne!(of(true, usual, 2), of(false, usual, 2), "the test would show nothing");
+}
+
+/// The number of chunks with the I bit, and of all.
+fn requests(net: &Net) -> (usize, usize) {
+    let sent = net.sent(Host::A, ChunkType::DATA);
+    let chunks = sent.iter().flat_map(|sent| {
+        let chunks = crate::support::view(&sent.bytes).chunks();
+        chunks.filter_map(|chunk| match chunk {
+            Ok(Chunk::Data(data)) => Some(data.immediate),
+            _ => None,
+        })
+    });
+    let asks: Vec<bool> = chunks.collect();
+    (asks.iter().filter(|asks| **asks).count(), asks.len())
+}
+
+#[test]
+fn a_sack_is_asked_for_where_little_is_sent() {
+    let (mut net, a, _) = confirmed(2, &config(true));
+    messages(&mut net, a, (50, 100), Span::from_secs(1));
+    assert_eq!(requests(&net), (20, 20));
+    let (mut net, a, _) = confirmed(2, &config(true));
+    for _ in 0..400 {
+        net.send(Host::A, a, Message::zeros(0, 1200));
+    }
+    net.run_for(Span::from_secs(5));
+    let (asks, all) = requests(&net);
+    assert!(asks <= 8 && all >= 400, "{asks} of {all}");
+    let (mut net, a, _) = confirmed(1, &config(true));
+    messages(&mut net, a, (50, 100), Span::from_secs(1));
+    assert_eq!(requests(&net).0, 0, "with one path nothing can be left");
+}
