@@ -208,7 +208,9 @@ impl Sending {
         if has_errors && self.shows_response(index, ack) {
             self.path_answered(ctx, index);
         }
-        self.note_answer(ctx, index, ack);
+        if self.note_answer(ctx.now, index, ack) {
+            self.withdraw_question(ctx, index);
+        }
         self.trace_window(ctx, index);
     }
 

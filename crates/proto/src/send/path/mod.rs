@@ -116,19 +116,9 @@ pub(crate) struct Path {
     /// The next packet of data lost on this path is sent now, on any path and regardless of cwnd: a fast retransmit
     /// (RFC 9260 §7.2.4 item 3) or the first retransmission after a timeout (RFC 9260 §6.3.3 rule E3).
     urgent: bool,
-    /// The last chunk sent on the path asks for a SACK at once.
-    asks_for_sack: bool,
-    /// Since when nothing that was sent on the path was acknowledged in time; [`NEVER`] if it was.
-    silent_since: Time,
-    /// The HEARTBEAT under way was sent because the path is silent.
-    asked_in_silence: bool,
-    /// That HEARTBEAT was lost, and no data has been sent on the path since.
-    failed_in_silence: bool,
-    /// When the path is silent, if nothing that was sent on it is acknowledged before.
-    answer_due: Time,
     /// Data that cwnd allows waits until this time, because of the pacer or of delayed retransmission.
     release: Time,
-    /// State of pacing and penalties, if the window control or the scheme uses them.
+    /// State of pacing, penalties and silence, if the window control or the scheme uses them.
     restraint: Option<Box<Restraint>>,
     /// State of recovery beyond the standard, if the scheme uses it.
     pub(in crate::send) recovery: Option<Box<PathRecovery>>,
@@ -198,11 +188,6 @@ impl Path {
             burst_left: 0,
             one_packet_only: false,
             urgent: false,
-            asks_for_sack: false,
-            silent_since: NEVER,
-            asked_in_silence: false,
-            failed_in_silence: false,
-            answer_due: NEVER,
             release: NEVER,
             restraint: None,
             recovery: config.recovers.then(Box::default),

@@ -3,6 +3,8 @@
 
 use whimbrel_control::{Pacer, Rate, Span, Time};
 
+use super::silence::Silence;
+
 /// The rate at which packets are spaced.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spacing {
@@ -11,7 +13,7 @@ pub(super) struct Spacing {
     pub(super) burst: u32,
 }
 
-/// State of pacing and penalties. It is created when a path first needs it.
+/// State of pacing, penalties and silence. It is created when a path first needs it.
 #[derive(Debug, Default)]
 pub(crate) struct Restraint {
     pacer: Pacer,
@@ -22,6 +24,7 @@ pub(crate) struct Restraint {
     /// When cwnd was halved because the shared buffers waited for data sent on this path, and until when the path takes no new data because
     /// of that.
     pub(super) penalty: (Time, Time),
+    pub(super) silence: Silence,
 }
 
 impl Restraint {

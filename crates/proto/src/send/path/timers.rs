@@ -103,7 +103,11 @@ impl Path {
     /// Returns when the path's next timer expires.
     #[inline]
     pub(crate) fn next_timeout(&self) -> Time {
-        let mut next = self.t3.min(self.heartbeat.timer).min(self.release).min(self.answer_due);
+        let mut next = self
+            .t3
+            .min(self.heartbeat.timer)
+            .min(self.release)
+            .min(self.answer_due());
         if let Some(search) = &self.mtu_search {
             next = next.min(search.timer());
         }

@@ -343,7 +343,7 @@ impl Sending {
     }
 
     /// Returns when the next heartbeat of a path is due that is idle since `from`; never if heartbeats are off.
-    pub(in crate::send) fn next_heartbeat(&self, index: PathId, from: Time, random: u64) -> Time {
+    fn next_heartbeat(&self, index: PathId, from: Time, random: u64) -> Time {
         let interval = self.config.path_hb_interval;
         if interval.is_zero() {
             return NEVER;
@@ -434,6 +434,19 @@ impl Sending {
         // They do count while all data waits for the verification, because nothing else would end the association.
         let counts = index == self.choice.sending() && (path.state() != PathState::Unconfirmed || self.is_held());
         self.count_path_error(ctx, index, counts);
+    }
+
+    /// Data has arrived on a path that was silent: that its HEARTBEAT was lost means nothing more.
+    pub(in crate::send) fn withdraw_question(&mut self, ctx: &mut Context<'_>, path: PathId) {
+        if !self.paths[path].take_question() || self.paths[path].state() != PathState::Active {
+            return;
+        }
+        let random = ctx.random.next_u64();
+        let next = self.next_heartbeat(path, ctx.now, random);
+        let heartbeat = &mut self.paths[path].heartbeat;
+        heartbeat.requested = false;
+        heartbeat.pending = None;
+        heartbeat.timer = next;
     }
 
     /// Returns whether this Heartbeat Info answers the HEARTBEAT that is under way on the path.

@@ -50,6 +50,20 @@ impl Sending {
         self.take_progress()
     }
 
+    /// No acknowledgement has come in time (`spread/silence.rs`).
+    fn on_silence(&mut self, ctx: &mut Context<'_>, path: PathId) {
+        self.paths[path].set_answer_due(NEVER);
+        let works = |other: PathId| other != path && self.is_usable(other) && !self.paths[other].is_silent();
+        if !self.is_usable(path) || !self.paths.ids().any(works) {
+            return;
+        }
+        self.trace_timer(ctx, TimerKind::Silence, Some(path));
+        if self.begin_silence(ctx.now, path) {
+            self.probe_soon(ctx.now, path);
+        }
+        self.allow_burst();
+    }
+
     fn is_due(&self, now: Time, timer: impl Fn(&Timers) -> Time) -> bool {
         self.timers.as_ref().is_some_and(|timers| timer(timers) <= now)
     }

@@ -40,6 +40,14 @@ impl Sending {
         self.open_path(now, |sending, index| sending.oldest_for(now, index).is_some())
     }
 
+    /// Returns the path that may carry a copy of a silent path's data now.
+    pub(in crate::send) fn next_rescue(&mut self, now: Time) -> Option<PathId> {
+        if !self.has_silent_path() || self.outstanding.nothing_in_flight() {
+            return None;
+        }
+        self.open_path(now, |sending, index| sending.rescued_on(now, index).is_some())
+    }
+
     /// Whether the shared buffers could hold another packet if all data in flight on the path were still outstanding. Data that another path
     /// has delivered occupies no buffer, but it is still in flight here. A redundant distribution would fill the queue of a path with it,
     /// with more than the path could have in flight alone. There, the user refills the buffer when three quarters are left, so that seven

@@ -12,12 +12,10 @@
 
 use whimbrel_control::{Seq, Span, Time};
 
+use crate::PathId;
 use crate::config::NEVER;
-use crate::context::Context;
 use crate::send::Sending;
 use crate::send::ring::{PathAck, SackReport};
-use crate::trace::TimerKind;
-use crate::{PathId, PathState};
 
 /// A chunk asks for a SACK at once (RFC 9260 §3.3.1, I bit) if no more are in flight on its path. With more, SACKs come soon anyway.
 const FEW: u32 = 4;
@@ -29,7 +27,7 @@ impl Sending {
     }
 
     #[inline]
-    fn has_silent_path(&self) -> bool {
+    pub(in crate::send) fn has_silent_path(&self) -> bool {
         self.spread.as_ref().is_some_and(|spread| spread.has_silent_path)
     }
 
@@ -63,30 +61,16 @@ impl Sending {
         self.paths[path].set_answer_due(due);
     }
 
-    /// Data was acknowledged. An acknowledgement that may be for a copy on another path shows nothing.
+    /// Data was acknowledged. An acknowledgement that may be for a copy on another path shows nothing. Returns whether it ends a silence.
     #[inline]
-    pub(in crate::send) fn note_answer(&mut self, ctx: &mut Context<'_>, path: PathId, ack: &PathAck) {
+    pub(in crate::send) fn note_answer(&mut self, now: Time, path: PathId, ack: &PathAck) -> bool {
         if !self.watches_silence() || ack.sent_here_at.is_none() {
-            return;
+            return false;
         }
-        if self.paths[path].is_silent() {
-            self.end_silence(path);
-            self.withdraw_question(ctx, path);
-        }
-        self.renew_answer(ctx.now, path);
-    }
-
-    /// Data has arrived on a path that was silent: that its HEARTBEAT was lost means nothing more.
-    fn withdraw_question(&mut self, ctx: &mut Context<'_>, path: PathId) {
-        if !self.paths[path].take_question() || self.paths[path].state() != PathState::Active {
-            return;
-        }
-        let random = ctx.random.next_u64();
-        let next = self.next_heartbeat(path, ctx.now, random);
-        let heartbeat = &mut self.paths[path].heartbeat;
-        heartbeat.requested = false;
-        heartbeat.pending = None;
-        heartbeat.timer = next;
+        let was_silent = self.paths[path].is_silent();
+        self.end_silence(path);
+        self.renew_answer(now, path);
+        was_silent
     }
 
     /// The path works, or other rules take it out of use.
@@ -97,27 +81,19 @@ impl Sending {
         }
     }
 
-    pub(in crate::send) fn count_silent_paths(&mut self) {
+    fn count_silent_paths(&mut self) {
         let has_silent_path = self.paths.iter().any(|path| path.is_silent());
         if let Some(spread) = &mut self.spread {
             spread.has_silent_path = has_silent_path;
         }
     }
 
-    /// No acknowledgement has come in time.
-    pub(in crate::send) fn on_silence(&mut self, ctx: &mut Context<'_>, path: PathId) {
-        self.paths[path].set_answer_due(NEVER);
-        let works = |other: PathId| other != path && self.is_usable(other) && !self.paths[other].is_silent();
-        if !self.is_usable(path) || !self.paths.ids().any(works) {
-            return;
-        }
-        self.trace_timer(ctx, TimerKind::Silence, Some(path));
-        if self.paths[path].begin_silence(ctx.now) {
-            self.probe_soon(ctx.now, path);
-        }
+    /// No acknowledgement has come in time, and another path works. Returns whether a HEARTBEAT is to be sent.
+    pub(in crate::send) fn begin_silence(&mut self, now: Time, path: PathId) -> bool {
+        let asks = self.paths[path].begin_silence(now);
         self.count_silent_paths();
         self.outstanding.restart_rescue();
-        self.allow_burst();
+        asks
     }
 
     /// Copies may be lost: the chunks of silent paths without a copy in flight are sent again.
@@ -132,14 +108,6 @@ impl Sending {
         if self.has_silent_path() && self.paths.ids().any(|path| report.of(path).lost_copies > 0) {
             self.outstanding.restart_rescue();
         }
-    }
-
-    /// Returns the path that may carry a copy of a silent path's data now.
-    pub(in crate::send) fn next_rescue(&mut self, now: Time) -> Option<PathId> {
-        if !self.has_silent_path() || self.outstanding.nothing_in_flight() {
-            return None;
-        }
-        self.open_path(now, |sending, index| sending.rescued_on(now, index).is_some())
     }
 
     /// Returns the first chunk in flight on silent paths only, if a copy is to be sent on this path now.
