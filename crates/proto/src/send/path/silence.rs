@@ -3,37 +3,11 @@
 use whimbrel_control::{Span, Time};
 
 use super::Path;
+use super::pacing::Silence;
 use crate::config::NEVER;
 
 /// The least lateness of an acknowledgement that counts as silence. Programs and links pause for some milliseconds.
 const LEAST_LATENESS: Span = Span::from_millis(10);
-
-/// What is known of the acknowledgements of a path.
-#[derive(Debug)]
-pub(super) struct Silence {
-    /// Since when nothing that was sent on the path was acknowledged in time; [`NEVER`] if it was.
-    since: Time,
-    /// When the path is silent, if nothing that was sent on it is acknowledged before.
-    answer_due: Time,
-    /// The last chunk sent on the path asks for a SACK at once.
-    asks_for_sack: bool,
-    /// The HEARTBEAT under way was sent because the path is silent.
-    has_asked: bool,
-    /// That HEARTBEAT was lost, and no data has been sent on the path since.
-    has_failed: bool,
-}
-
-impl Default for Silence {
-    fn default() -> Self {
-        Silence {
-            since: NEVER,
-            answer_due: NEVER,
-            asks_for_sack: false,
-            has_asked: false,
-            has_failed: false,
-        }
-    }
-}
 
 impl Path {
     fn silence(&self) -> Option<&Silence> {
