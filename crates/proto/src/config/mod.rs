@@ -257,8 +257,8 @@ pub struct AssociationConfig {
     pub penalise: Option<bool>,
     /// Whether data leaves a path whose acknowledgements stay away, before its timeout. If nothing that was sent there is acknowledged for a
     /// quarter of a round-trip time (at least 10 ms, and four times its variation) longer than expected, its data is also sent on other
-    /// paths, new data takes those, and a HEARTBEAT asks whether it still works. Requires `opportunistic_retransmission`. Absent: the
-    /// scheme's setting.
+    /// paths, and a HEARTBEAT asks whether it still works. Requires `opportunistic_retransmission`. It has no effect without heartbeats, with
+    /// `distribution = "redundant"`, or with `distribution = "primary"`. Absent: the scheme's setting.
     pub leave_silent_paths: Option<bool>,
     /// Determines the state of each path and the path for data. A name, or a table with its `kind` and parameters. Absent: the scheme's.
     #[cfg_attr(feature = "config", serde(skip_serializing_if = "Option::is_none"))]
@@ -628,6 +628,13 @@ impl AssociationConfig {
             if parts.opportunistic_retransmission {
                 return Err(ConfigError::new("opportunistic_retransmission", true, needs));
             }
+        }
+        if self.leave_silent_paths == Some(true) && !parts.opportunistic_retransmission {
+            return Err(ConfigError::new(
+                "leave_silent_paths",
+                true,
+                "allowed is false unless opportunistic_retransmission is true",
+            ));
         }
         if parts.reporting.arrivals_per_sack > 255 {
             return Err(ConfigError::new(

@@ -230,7 +230,8 @@ impl Sending {
         {
             let is_probe = self.window.on_new_data(len, self.outstanding.data_in_flight());
             self.stats.zero_window_probes += u64::from(is_probe);
-            // RFC 9260 §6.1: the last chunk before a shutdown, and a probe, request an immediate SACK (I bit).
+            // RFC 9260 §6.1: the last chunk before a shutdown, a probe, and a chunk without others that would bring a SACK, request an immediate
+            // SACK (I bit).
             let asks = self.asks_for_sack(path);
             let immediate = is_probe || is_shutting_down && self.queue.is_empty() || asks;
             self.paths[path].note_request(asks);
@@ -269,6 +270,7 @@ impl Sending {
             self.stats.retransmissions += 1;
             // RFC 9260 §6.3.1 rule C5: a measurement with a retransmitted chunk is ambiguous.
             self.stop_timing(seq, path);
+            self.paths[path].note_request(false);
         } else {
             self.paths[path].time_chunk(seq, ctx.now);
         }

@@ -21,7 +21,6 @@ pub(crate) struct Spread {
     pub(crate) measures: bool,
     /// Data leaves a path whose acknowledgements stay away (`spread/silence.rs`).
     pub(crate) leaves_silent_paths: bool,
-    pub(crate) has_silent_path: bool,
     /// Buffer for the views of the paths; filled again for each call.
     pub(crate) views: Vec<PathView>,
 }
@@ -40,7 +39,6 @@ impl Spread {
             buffer_split,
             measures: false,
             leaves_silent_paths: false,
-            has_silent_path: false,
             views: Vec::with_capacity(paths),
         }
     }

@@ -1,9 +1,9 @@
 //! Data leaves a path whose acknowledgements stay away, before its timeout.
 
-use crate::support::paths::{confirmed, data_sent, is_on, path};
+use crate::support::paths::{confirmed, data_sent, is_on, path, state_event};
 use crate::support::{Fate, Host, Net};
 use whimbrel_control::{Scheme, Span, Time};
-use whimbrel_proto::{AssocId, AssociationConfig, AssociationStats, Message, PathState};
+use whimbrel_proto::{AssocId, AssociationConfig, AssociationStats, Event, Message, PathState};
 use whimbrel_wire::{Chunk, ChunkType};
 
 fn config(leave_silent_paths: bool) -> AssociationConfig {
@@ -128,6 +128,63 @@ fn a_path_that_was_only_late_has_no_loss_and_stays_in_use() {
     assert_eq!((after.timeouts, after.window_reductions), (0, 0), "{after:?}");
     assert_eq!(path(&net, a, 0).state, PathState::Active);
     assert_eq!(best(&net, until), 0, "it is the best path again");
+}
+
+#[test]
+fn a_failure_that_two_timers_see_is_counted_once() {
+    for traffic in [SPARSE, MUCH] {
+        let after = |leaves, millis| {
+            let (mut net, a, _) = confirmed(2, &config(leaves));
+            slower_beside(&mut net, false, usize::MAX);
+            messages(&mut net, a, traffic, Span::from_secs(2));
+            slower_beside(&mut net, true, usize::MAX);
+            messages(&mut net, a, traffic, Span::from_millis(millis));
+            let path = path(&net, a, 0);
+            (path.errors, path.rto, path.state)
+        };
+        let failed = (1, Span::from_secs(2), PathState::PotentiallyFailed);
+        assert_eq!(after(true, 1800), failed, "{traffic:?}");
+        assert_eq!(after(false, 1800), failed, "{traffic:?}: the test would show nothing");
+    }
+}
+
+#[test]
+fn a_heartbeat_lost_in_a_short_cut_means_nothing_once_data_has_arrived() {
+    for traffic in [SPARSE, MUCH] {
+        let (mut net, a, _) = confirmed(2, &config(true));
+        slower_beside(&mut net, false, usize::MAX);
+        messages(&mut net, a, traffic, Span::from_secs(2));
+        let (before, heartbeats) = (stats(&net, a), net.count(Host::A, ChunkType::HEARTBEAT));
+        slower_beside(&mut net, true, usize::MAX);
+        messages(&mut net, a, traffic, Span::from_millis(70));
+        slower_beside(&mut net, false, usize::MAX);
+        messages(&mut net, a, traffic, Span::from_secs(4));
+        assert!(
+            net.count(Host::A, ChunkType::HEARTBEAT) > heartbeats,
+            "the path was silent"
+        );
+        assert!(stats(&net, a).copies > before.copies);
+        let states = net.events_of(Host::A).into_iter();
+        let failures: Vec<Event> = states
+            .filter(|event| *event == state_event(0, PathState::PotentiallyFailed))
+            .collect();
+        assert!(failures.is_empty(), "{traffic:?}: {failures:?}");
+    }
+}
+
+#[test]
+fn it_is_refused_without_what_it_needs() {
+    let config = AssociationConfig {
+        opportunistic_retransmission: Some(false),
+        ..config(true)
+    };
+    let error = config.validate().expect_err("copies are off");
+    assert_eq!(error.field, "leave_silent_paths");
+    let absent = AssociationConfig {
+        leave_silent_paths: None,
+        ..config
+    };
+    absent.validate().expect("nothing was asked for");
 }
 
 #[test]

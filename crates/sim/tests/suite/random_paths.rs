@@ -18,7 +18,7 @@ const PACKET_BITS: u64 = 8 * 1500;
 /// Networks in which the best path alone is compared.
 const COMPARED: u64 = 40;
 /// Those in which `multipath` is known to take longer, by up to a fifth (docs/multipath.md).
-const SLOWER: [u64; 3] = [20, 24, 34];
+const SLOWER: [u64; 2] = [20, 34];
 /// Runs of which the mean decides if the first one does not: random losses and flaps differ from run to run.
 const RUNS: u64 = 8;
 

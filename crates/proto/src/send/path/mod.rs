@@ -1,6 +1,7 @@
 //! A path: a peer address with the local address that is used for it, its timers and its congestion control.
 
 mod allowance;
+mod answers;
 mod availability;
 mod black_hole;
 mod controller;

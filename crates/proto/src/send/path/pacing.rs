@@ -1,9 +1,9 @@
 //! Pacing: packets of data are spaced over time if the window control or the scheme requires it. Penalties: a path takes no new data for
-//! some time. `silence.rs` has the methods of [`Silence`].
+//! some time.
 
 use whimbrel_control::{Pacer, Rate, Span, Time};
 
-use crate::config::NEVER;
+use super::silence::Silence;
 
 /// The rate at which packets are spaced.
 #[derive(Clone, Copy, Debug)]
@@ -11,33 +11,6 @@ pub(super) struct Spacing {
     pub(super) rate: Rate,
     /// Packets that may be sent at once after a pause.
     pub(super) burst: u32,
-}
-
-/// What is known of the acknowledgements of a path.
-#[derive(Debug)]
-pub(super) struct Silence {
-    /// Since when nothing that was sent on the path was acknowledged in time; [`NEVER`] if it was.
-    pub(super) since: Time,
-    /// When the path is silent, if nothing that was sent on it is acknowledged before.
-    pub(super) answer_due: Time,
-    /// The last chunk sent on the path asks for a SACK at once.
-    pub(super) asks_for_sack: bool,
-    /// The HEARTBEAT under way was sent because the path is silent.
-    pub(super) has_asked: bool,
-    /// That HEARTBEAT was lost, and no data has been sent on the path since.
-    pub(super) has_failed: bool,
-}
-
-impl Default for Silence {
-    fn default() -> Self {
-        Silence {
-            since: NEVER,
-            answer_due: NEVER,
-            asks_for_sack: false,
-            has_asked: false,
-            has_failed: false,
-        }
-    }
 }
 
 /// State of pacing, penalties and silence. It is created when a path first needs it.

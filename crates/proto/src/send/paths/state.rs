@@ -102,7 +102,7 @@ impl Sending {
         }
         self.paths[index].set_state(state);
         if state != PathState::Active {
-            self.end_silence(index);
+            self.paths[index].end_silence();
         }
         self.search_mtu(ctx.now, index);
         self.limit_data();
@@ -424,16 +424,21 @@ impl Sending {
             // The timeout of the data that it followed has counted already.
             return;
         }
-        let sent = self.paths[index].heartbeat.last_probe;
-        if self.paths[index].on_question_unanswered(sent) {
+        // Two timers of one failure must not double the RTO twice, nor count it twice.
+        let asked_in_silence = self.paths[index].take_question();
+        if asked_in_silence && self.paths[index].has_failed_since_heartbeat() {
             return;
         }
         self.back_off(ctx, index);
         let path = &self.paths[index];
         // RFC 9260 §5.4 and §8.1: probes of paths that are unconfirmed or not in use do not count for the association.
         // They do count while all data waits for the verification, because nothing else would end the association.
+        // That of a silent path takes the place of the timeout of its data.
         let counts = index == self.choice.sending() && (path.state() != PathState::Unconfirmed || self.is_held());
-        self.count_path_error(ctx, index, counts);
+        self.count_path_error(ctx, index, counts || asked_in_silence);
+        if asked_in_silence {
+            self.paths[index].note_counted();
+        }
     }
 
     /// Data has arrived on a path that was silent: that its HEARTBEAT was lost means nothing more.
@@ -441,8 +446,7 @@ impl Sending {
         if !self.paths[path].take_question() || self.paths[path].state() != PathState::Active {
             return;
         }
-        let random = ctx.random.next_u64();
-        let next = self.next_heartbeat(path, ctx.now, random);
+        let next = self.next_heartbeat(path, ctx.now, ctx.random.next_u64());
         let heartbeat = &mut self.paths[path].heartbeat;
         heartbeat.requested = false;
         heartbeat.pending = None;
@@ -478,8 +482,7 @@ impl Sending {
         path.heartbeat.pending = None;
         path.heartbeat.asks_about_mtu = false;
         path.on_life(ctx.now);
-        self.end_silence(index);
-        let path = &mut self.paths[index];
+        path.end_silence();
         if let Some(suspicion) = &mut path.black_hole {
             suspicion.on_heartbeat_acked();
         }

@@ -53,8 +53,7 @@ impl Sending {
     /// No acknowledgement has come in time (`spread/silence.rs`).
     fn on_silence(&mut self, ctx: &mut Context<'_>, path: PathId) {
         self.paths[path].set_answer_due(NEVER);
-        let works = |other: PathId| other != path && self.is_usable(other) && !self.paths[other].is_silent();
-        if !self.is_usable(path) || !self.paths.ids().any(works) {
+        if !self.is_usable(path) || !self.paths.ids().any(|other| other != path && self.answers(other)) {
             return;
         }
         self.trace_timer(ctx, TimerKind::Silence, Some(path));
@@ -147,7 +146,7 @@ impl Sending {
             self.enter_mode(ctx, index, verdict);
             self.watch_timeout(ctx, index, reacts);
         }
-        let is_counted = self.paths[index].take_failure();
+        let is_counted = self.paths[index].take_counted();
         if !is_counted {
             self.back_off(ctx, index);
         }

@@ -405,6 +405,10 @@ impl Outstanding {
         }
         let Some((first, way)) = best else { return };
         let is_doubtful = next.is_some_and(|next| next.elsewhere == first.elsewhere);
+        if next.is_none() {
+            let path = way.map_or(slot.path, |(path, _)| path);
+            self.acks[usize::from(path)].only_this = true;
+        }
         for path in &mut copies.paths {
             path.set_doubtful(seq, is_doubtful);
         }

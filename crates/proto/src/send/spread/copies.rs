@@ -60,11 +60,7 @@ impl Sending {
     }
 
     /// Returns the open path with the lowest round-trip time that has data to carry.
-    pub(in crate::send) fn open_path(
-        &mut self,
-        now: Time,
-        mut has_work: impl FnMut(&mut Self, PathId) -> bool,
-    ) -> Option<PathId> {
+    fn open_path(&mut self, now: Time, mut has_work: impl FnMut(&mut Self, PathId) -> bool) -> Option<PathId> {
         let mut best: Option<PathId> = None;
         for index in self.paths.ids() {
             let path = &self.paths[index];

@@ -67,6 +67,11 @@ impl Sending {
         !self.paths[index].is_probed() && (is_active(index) || stands_in())
     }
 
+    /// Returns whether new data may be sent on a path, and what was sent there is acknowledged in time.
+    pub(in crate::send) fn answers(&self, index: PathId) -> bool {
+        self.is_usable(index) && !self.paths[index].is_silent()
+    }
+
     /// Returns the room for chunks in a packet of data on a path.
     pub(in crate::send) fn room_on(&self, index: PathId) -> usize {
         self.paths[index].max_packet() - COMMON_HEADER_LEN - self.stamp_len() - usize::from(self.agreed.auth_len)
@@ -135,16 +140,12 @@ impl Sending {
     fn ask(&mut self, now: Time, blocked: Option<PathId>, spread: &mut Spread) -> Option<PathId> {
         spread.views.clear();
         let mut any_open = None;
-        // The state of the spread is not in place.
-        let works = |sending: &Self, index: PathId| sending.is_usable(index) && !sending.paths[index].is_silent();
-        let is_silent = |sending: &Self, index: PathId| {
-            sending.paths[index].is_silent() && sending.paths.ids().any(|other| works(sending, other))
-        };
+        let may_leave = spread.leaves_silent_paths && self.paths.ids().any(|path| self.answers(path));
         for index in self.paths.ids() {
             let mut view = self.view(now, index);
             // While its window is open, a copy of what a silent path takes follows on another one. Once its HEARTBEAT is late too, no data
             // waits for its window.
-            if spread.has_silent_path && !view.open && is_silent(self, index) {
+            if may_leave && !view.open && self.paths[index].is_silent() {
                 let at = self.paths[index].left_at();
                 view.usable &= now < at;
                 if view.usable {

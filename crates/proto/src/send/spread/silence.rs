@@ -28,7 +28,7 @@ impl Sending {
 
     #[inline]
     pub(in crate::send) fn has_silent_path(&self) -> bool {
-        self.spread.as_ref().is_some_and(|spread| spread.has_silent_path)
+        self.watches_silence() && self.paths.iter().any(|path| path.is_silent())
     }
 
     /// Returns whether the next chunk on a path is to ask for a SACK at once: a delayed one looks like silence.
@@ -61,37 +61,21 @@ impl Sending {
         self.paths[path].set_answer_due(due);
     }
 
-    /// Data was acknowledged. An acknowledgement that may be for a copy on another path shows nothing. Returns whether it ends a silence.
+    /// Data was acknowledged. An acknowledgement that may be for a transmission on another path shows nothing. Returns whether it ends a silence.
     #[inline]
     pub(in crate::send) fn note_answer(&mut self, now: Time, path: PathId, ack: &PathAck) -> bool {
-        if !self.watches_silence() || ack.sent_here_at.is_none() {
+        if !self.watches_silence() || ack.sent_here_at.is_none() && !ack.only_this {
             return false;
         }
         let was_silent = self.paths[path].is_silent();
-        self.end_silence(path);
+        self.paths[path].end_silence();
         self.renew_answer(now, path);
         was_silent
-    }
-
-    /// The path works, or other rules take it out of use.
-    pub(in crate::send) fn end_silence(&mut self, path: PathId) {
-        if self.paths[path].is_silent() {
-            self.paths[path].end_silence();
-            self.count_silent_paths();
-        }
-    }
-
-    fn count_silent_paths(&mut self) {
-        let has_silent_path = self.paths.iter().any(|path| path.is_silent());
-        if let Some(spread) = &mut self.spread {
-            spread.has_silent_path = has_silent_path;
-        }
     }
 
     /// No acknowledgement has come in time, and another path works. Returns whether a HEARTBEAT is to be sent.
     pub(in crate::send) fn begin_silence(&mut self, now: Time, path: PathId) -> bool {
         let asks = self.paths[path].begin_silence(now);
-        self.count_silent_paths();
         self.outstanding.restart_rescue();
         asks
     }
