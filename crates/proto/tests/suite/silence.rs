@@ -1,6 +1,6 @@
 //! Data leaves a path whose acknowledgements stay away, before its timeout.
 
-use crate::support::paths::{confirmed, data_sent, is_on, path, state_event};
+use crate::support::paths::{confirmed, cut, data_sent, is_on, path, state_event};
 use crate::support::{Fate, Host, Net};
 use whimbrel_control::{Scheme, Span, Time};
 use whimbrel_proto::{AssocId, AssociationConfig, AssociationStats, Event, Message, PathState};
@@ -20,7 +20,7 @@ fn stats(net: &Net, id: AssocId) -> AssociationStats {
 
 /// Sends a message of this length each `period`, for `span`. Returns the longest time in which none arrived.
 fn messages(net: &mut Net, a: AssocId, (period, len): (u64, u32), span: Span) -> Span {
-    let (end, mut longest, mut last, mut arrived) = (net.now + span, Span::ZERO, net.now, net.contents(Host::B).len());
+    let (end, mut longest, mut last) = (net.now + span, Span::ZERO, net.now);
     let mut next = net.now;
     while net.now < end {
         if net.now >= next {
@@ -29,9 +29,9 @@ fn messages(net: &mut Net, a: AssocId, (period, len): (u64, u32), span: Span) ->
             next += Span::from_millis(period);
         }
         net.run_for(Span::from_millis(1));
-        let now = net.contents(Host::B).len();
-        if now > arrived {
-            (arrived, last) = (now, net.now);
+        if !net.contents(Host::B).is_empty() {
+            net.forget_contents();
+            last = net.now;
         }
         longest = longest.max(net.now.since(last));
     }
@@ -131,6 +131,24 @@ fn a_path_that_was_only_late_has_no_loss_and_stays_in_use() {
 }
 
 #[test]
+fn a_path_whose_round_trip_time_varies_is_not_silent() {
+    let (mut net, a, _) = confirmed(2, &config(true));
+    let mut count = 0;
+    net.filter = Box::new(move |packet| {
+        if !is_on(packet, 0) {
+            return Fate::Delay(Span::from_millis(100));
+        }
+        count += 1;
+        Fate::Delay(Span::from_millis(if count % 20 < 10 { 0 } else { 25 }))
+    });
+    messages(&mut net, a, SPARSE, Span::from_secs(2));
+    let before = stats(&net, a).copies;
+    messages(&mut net, a, SPARSE, Span::from_secs(10));
+    let copies = stats(&net, a).copies - before;
+    assert!(copies < 20, "{copies} copies");
+}
+
+#[test]
 fn a_failure_that_two_timers_see_is_counted_once() {
     for traffic in [SPARSE, MUCH] {
         let after = |leaves, millis| {
@@ -170,6 +188,25 @@ fn a_heartbeat_lost_in_a_short_cut_means_nothing_once_data_has_arrived() {
             .collect();
         assert!(failures.is_empty(), "{traffic:?}: {failures:?}");
     }
+}
+
+#[test]
+fn an_association_whose_paths_are_all_cut_ends_as_soon_as_without() {
+    let end = |leaves| {
+        let (mut net, a, _) = confirmed(2, &config(leaves));
+        slower_beside(&mut net, false, usize::MAX);
+        messages(&mut net, a, MUCH, Span::from_secs(2));
+        slower_beside(&mut net, true, usize::MAX);
+        messages(&mut net, a, MUCH, Span::from_millis(200));
+        cut(&mut net, &[0, 1]);
+        let at = net.now;
+        let limit = Span::from_secs(600);
+        net.run_until(limit, "the end", |net| net.close_reason(Host::A).is_some());
+        net.now.since(at)
+    };
+    let (with, without) = (end(true), end(false));
+    println!("ended after {with}, without {without}");
+    assert!(with <= without + Span::from_secs(2), "{with}, {without}");
 }
 
 #[test]

@@ -54,16 +54,6 @@ impl Path {
         self.failed_at >= self.heartbeat.sent_at
     }
 
-    /// The loss of a HEARTBEAT that was sent in silence was counted as a failure of the path.
-    pub(crate) fn note_counted(&mut self) {
-        self.silence_mut().on_counted();
-    }
-
-    /// Returns whether the loss of a HEARTBEAT has counted the failure of what is in flight on the path; once.
-    pub(crate) fn take_counted(&mut self) -> bool {
-        self.silence_there().is_some_and(Silence::take_counted)
-    }
-
     /// Returns when the answer to the HEARTBEAT is late that was sent when the path became silent; [`NEVER`] if it is not silent.
     pub(crate) fn left_at(&self) -> Time {
         let since = self.silence().and_then(Silence::since);

@@ -425,20 +425,15 @@ impl Sending {
             return;
         }
         // Two timers of one failure must not double the RTO twice, nor count it twice.
-        let asked_in_silence = self.paths[index].take_question();
-        if asked_in_silence && self.paths[index].has_failed_since_heartbeat() {
+        if self.paths[index].take_question() && self.paths[index].has_failed_since_heartbeat() {
             return;
         }
         self.back_off(ctx, index);
         let path = &self.paths[index];
         // RFC 9260 §5.4 and §8.1: probes of paths that are unconfirmed or not in use do not count for the association.
         // They do count while all data waits for the verification, because nothing else would end the association.
-        // That of a silent path takes the place of the timeout of its data.
         let counts = index == self.choice.sending() && (path.state() != PathState::Unconfirmed || self.is_held());
-        self.count_path_error(ctx, index, counts || asked_in_silence);
-        if asked_in_silence {
-            self.paths[index].note_counted();
-        }
+        self.count_path_error(ctx, index, counts);
     }
 
     /// Data has arrived on a path that was silent: that its HEARTBEAT was lost means nothing more.
