@@ -451,9 +451,10 @@ static SCHEMES: &[Entry] = &[
     },
     Entry {
         name: "multipath",
-        summary: "drain on each path; new data takes the path on which it arrives first; data leaves a path after one timeout.",
+        summary: "drain on each path; new data takes the path on which it arrives first; data leaves a path whose acknowledgements stay away.",
         source: "Whimbrel",
         parts: || SchemeParts {
+            leave_silent_paths: true,
             discriminator: hazard_without_aftermath(),
             window: WindowSpec::Drain(Default::default()),
             recovery: modern(),

@@ -34,7 +34,7 @@ pub(crate) struct Options {
     #[arg(long, hide_short_help = true)]
     raw: bool,
     /// Congestion control, loss recovery and use of paths: the name of a scheme (see `whimbrel schemes`). The default uses all
-    /// paths at once and leaves a path after one timeout. Use the same scheme at both ends: each end applies it to the packets that
+    /// paths at once and leaves a path whose acknowledgements stay away. Use the same scheme at both ends: each end applies it to the packets that
     /// it sends
     #[arg(long, value_name = "NAME", default_value = DEFAULT_SCHEME, value_parser = parse_scheme)]
     scheme: Scheme,

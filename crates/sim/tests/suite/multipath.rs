@@ -7,7 +7,7 @@ use whimbrel_control::multipath::{Accounting, ReportingChanges, RetransmitPath};
 use whimbrel_control::{Rate, Scheme, Span};
 use whimbrel_proto::AssociationConfig;
 use whimbrel_sim::config::{
-    FlowConfig, FlowKind, LinkConfig, LossConfig, QueueConfig, SimConfig, TrafficConfig, TrafficKind,
+    FlowConfig, FlowKind, LinkConfig, LossConfig, QueueConfig, ScheduleStep, SimConfig, TrafficConfig, TrafficKind,
 };
 
 /// A link: its rate in kbit/s, and its delay in milliseconds.
@@ -325,5 +325,38 @@ fn sparse_messages_take_the_fast_path_although_the_primary_is_slow() {
         let delay = run(&config, 1).flows[0].delay.p50;
         let (least, most) = (Span::from_millis(fast), Span::from_millis(fast) * 2);
         assert!(delay >= least && delay < most, "{slow} and {fast} ms: {delay}");
+    }
+}
+
+#[test]
+fn data_leaves_a_path_that_is_cut_before_its_timeout() {
+    // SACKs take the path of the last data: where it is cut, acknowledgements of the other path are late as well.
+    let silences = |leaves, loss| {
+        [1, 3, 4, 9].map(|seed| {
+            let sctp = AssociationConfig {
+                scheme: Scheme::by_name("multipath").expect("it is registered"),
+                leave_silent_paths: leaves,
+                recv_buffer: 4_000_000,
+                send_buffer: 4_000_000,
+                ..AssociationConfig::default()
+            };
+            let mut config = network(&[Link(20_000, 10), Link(20_000, 40)], loss, &sctp);
+            config.link[0].schedule = vec![
+                ScheduleStep::up(Span::from_secs(6), false),
+                ScheduleStep::up(Span::from_secs(9), true),
+            ];
+            config.duration = Span::from_secs(10);
+            config.measure.from = Span::from_secs(4);
+            run(&config, seed).flows[0].longest_silence.expect("data arrives")
+        })
+    };
+    for loss in [0.0, 0.01] {
+        let (with, without) = (silences(None, loss), silences(Some(false), loss));
+        println!("loss {loss}: {with:?}, without {without:?}");
+        assert!(with.iter().all(|silence| *silence < Span::from_millis(450)), "{with:?}");
+        assert!(
+            without.iter().all(|silence| *silence > Span::from_millis(800)),
+            "{without:?}"
+        );
     }
 }

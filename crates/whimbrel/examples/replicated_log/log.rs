@@ -30,7 +30,7 @@ impl Disk {
     }
 }
 
-/// Both radios at once; a path that fails is left after one timeout.
+/// Both radios at once; a path that fails is left before its timeout.
 fn config(config: StackConfig, port: u16) -> Result<StackConfig, Failure> {
     let association = AssociationConfig {
         scheme: Scheme::by_name("multipath").ok_or("there is no scheme multipath")?,

@@ -28,7 +28,13 @@ impl Path {
     /// Returns whether nothing that was sent on the path was acknowledged in time.
     #[inline]
     pub(crate) fn is_silent(&self) -> bool {
-        self.silence().is_some_and(|silence| silence.since().is_some())
+        self.silent_since().is_some()
+    }
+
+    /// Returns since when nothing that was sent on the path was acknowledged in time, if so.
+    #[inline]
+    pub(crate) fn silent_since(&self) -> Option<Time> {
+        self.silence().and_then(Silence::since)
     }
 
     /// The path is silent from now on. Returns whether a HEARTBEAT is to be sent: none is under way.
@@ -54,18 +60,27 @@ impl Path {
         self.failed_at >= self.heartbeat.sent_at
     }
 
+    /// The loss of a HEARTBEAT that was sent in silence was counted as a failure of the path.
+    pub(crate) fn note_counted(&mut self) {
+        self.silence_mut().on_counted();
+    }
+
+    /// Returns whether the loss of a HEARTBEAT has counted the failure of what is in flight on the path; once.
+    pub(crate) fn take_counted(&mut self) -> bool {
+        self.silence_there().is_some_and(Silence::take_counted)
+    }
+
     /// Returns when the answer to the HEARTBEAT is late that was sent when the path became silent; [`NEVER`] if it is not silent.
     pub(crate) fn left_at(&self) -> Time {
-        let since = self.silence().and_then(Silence::since);
-        since.map_or(NEVER, |since| self.late_at(since, since, Span::ZERO))
+        self.silent_since()
+            .map_or(NEVER, |since| self.late_at(since, since, Span::ZERO))
     }
 
     /// Returns when a chunk that was sent on the silent path at `sent` is to be sent on another one: when its acknowledgement is late, and at once
     /// if it was sent in the silence.
     #[inline]
     pub(crate) fn rescue_at(&self, sent: Time) -> Time {
-        let since = self.silence().and_then(Silence::since);
-        if since.is_some_and(|since| sent >= since) {
+        if self.silent_since().is_some_and(|since| sent >= since) {
             return sent;
         }
         self.late_at(sent, sent, Span::ZERO)

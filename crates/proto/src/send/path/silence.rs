@@ -15,6 +15,8 @@ pub(super) struct Silence {
     asks_for_sack: bool,
     /// The HEARTBEAT under way was sent because the path is silent.
     has_asked: bool,
+    /// The loss of that HEARTBEAT was counted, and no data has been sent on the path since.
+    is_counted: bool,
 }
 
 impl Default for Silence {
@@ -24,6 +26,7 @@ impl Default for Silence {
             due: NEVER,
             asks_for_sack: false,
             has_asked: false,
+            is_counted: false,
         }
     }
 }
@@ -59,6 +62,7 @@ impl Silence {
     #[inline]
     pub(super) fn on_chunk(&mut self, asks: bool) {
         self.asks_for_sack = asks;
+        self.is_counted = false;
     }
 
     pub(super) fn asks_for_sack(&self) -> bool {
@@ -68,5 +72,15 @@ impl Silence {
     /// Returns whether the HEARTBEAT under way was sent because the path was silent; once.
     pub(super) fn take_question(&mut self) -> bool {
         core::mem::take(&mut self.has_asked)
+    }
+
+    /// The loss of that HEARTBEAT was counted.
+    pub(super) fn on_counted(&mut self) {
+        self.is_counted = true;
+    }
+
+    /// Returns whether the loss of the HEARTBEAT has counted the failure of what is in flight on the path; once.
+    pub(super) fn take_counted(&mut self) -> bool {
+        core::mem::take(&mut self.is_counted)
     }
 }

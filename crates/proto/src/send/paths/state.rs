@@ -425,15 +425,20 @@ impl Sending {
             return;
         }
         // Two timers of one failure must not double the RTO twice, nor count it twice.
-        if self.paths[index].take_question() && self.paths[index].has_failed_since_heartbeat() {
+        let asked_in_silence = self.paths[index].take_question();
+        if asked_in_silence && self.paths[index].has_failed_since_heartbeat() {
             return;
         }
         self.back_off(ctx, index);
         let path = &self.paths[index];
         // RFC 9260 §5.4 and §8.1: probes of paths that are unconfirmed or not in use do not count for the association.
         // They do count while all data waits for the verification, because nothing else would end the association.
+        // That of a silent path takes the place of the timeout of its data.
         let counts = index == self.choice.sending() && (path.state() != PathState::Unconfirmed || self.is_held());
-        self.count_path_error(ctx, index, counts);
+        self.count_path_error(ctx, index, counts || asked_in_silence);
+        if asked_in_silence {
+            self.paths[index].note_counted();
+        }
     }
 
     /// Data has arrived on a path that was silent: that its HEARTBEAT was lost means nothing more.
@@ -477,7 +482,8 @@ impl Sending {
         path.heartbeat.pending = None;
         path.heartbeat.asks_about_mtu = false;
         path.on_life(ctx.now);
-        path.end_silence();
+        self.end_silence(ctx.now, index);
+        let path = &mut self.paths[index];
         if let Some(suspicion) = &mut path.black_hole {
             suspicion.on_heartbeat_acked();
         }

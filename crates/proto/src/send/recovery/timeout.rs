@@ -146,7 +146,10 @@ impl Sending {
             self.enter_mode(ctx, index, verdict);
             self.watch_timeout(ctx, index, reacts);
         }
-        self.back_off(ctx, index);
+        let is_counted = self.paths[index].take_counted();
+        if !is_counted {
+            self.back_off(ctx, index);
+        }
         self.paths[index].stop_timing();
         if self.config.rules.timeout_ends_recovery {
             self.epochs_mut(index).leave();
@@ -156,7 +159,9 @@ impl Sending {
             if !is_transmission {
                 self.note_reduction_by_loss(index);
             }
-            self.count_path_error(ctx, index, true);
+            if !is_counted {
+                self.count_path_error(ctx, index, true);
+            }
             self.count_unanswered_data();
         }
         if self.progress.end.is_none() {

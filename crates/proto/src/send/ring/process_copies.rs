@@ -406,8 +406,10 @@ impl Outstanding {
         let Some((first, way)) = best else { return };
         let is_doubtful = next.is_some_and(|next| next.elsewhere == first.elsewhere);
         if next.is_none() {
-            let path = way.map_or(slot.path, |(path, _)| path);
-            self.acks[usize::from(path)].only_this = true;
+            let copy = way.and_then(|(path, at)| Some((path, copies.at(path.into(), at)?.sent_at)));
+            let (path, sent_at) = copy.unwrap_or((slot.path, slot.sent_at));
+            let only_this_at = &mut self.acks[usize::from(path)].only_this_at;
+            *only_this_at = (*only_this_at).max(Some(sent_at));
         }
         for path in &mut copies.paths {
             path.set_doubtful(seq, is_doubtful);

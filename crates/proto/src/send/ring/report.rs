@@ -21,8 +21,9 @@ pub(crate) struct PathAck {
     /// The latest time at which a chunk acknowledged for the first time was sent, of those that were sent on this path only: the
     /// acknowledgement of any other may belong to a transmission on another path.
     pub(crate) sent_here_at: Option<Time>,
-    /// A chunk that was sent on several paths was acknowledged for the first time, too early for any transmission but that on this path.
-    pub(crate) only_this: bool,
+    /// The latest time at which a chunk that was sent on several paths was sent on this one, of those acknowledged for the first time, too early for
+    /// any other transmission.
+    pub(crate) only_this_at: Option<Time>,
     /// Time of sending and position of the chunk that was sent last, of those acknowledged for the first time and without those whose
     /// acknowledgement may belong to an earlier transmission.
     pub(crate) latest: Option<(Time, Seq)>,

@@ -61,16 +61,37 @@ impl Sending {
         self.paths[path].set_answer_due(due);
     }
 
-    /// Data was acknowledged. An acknowledgement that may be for a transmission on another path shows nothing. Returns whether it ends a silence.
+    /// Data was acknowledged. An acknowledgement that may be for a transmission on another path shows nothing, and one for data older than the
+    /// silence shows only that a SACK was late: the path on which it should have come may be gone. Returns whether it ends a silence.
     #[inline]
     pub(in crate::send) fn note_answer(&mut self, now: Time, path: PathId, ack: &PathAck) -> bool {
-        if !self.watches_silence() || ack.sent_here_at.is_none() && !ack.only_this {
+        let Some(sent) = ack
+            .sent_here_at
+            .max(ack.only_this_at)
+            .filter(|_| self.watches_silence())
+        else {
+            return false;
+        };
+        let since = self.paths[path].silent_since();
+        if since.is_some_and(|since| sent < since) {
             return false;
         }
-        let was_silent = self.paths[path].is_silent();
-        self.paths[path].end_silence();
+        if since.is_some() {
+            self.end_silence(now, path);
+        }
         self.renew_answer(now, path);
-        was_silent
+        since.is_some()
+    }
+
+    /// The path answers again. What is in flight on it may be lost all the same, so it is watched from the next transmission or acknowledgement on.
+    pub(in crate::send) fn end_silence(&mut self, now: Time, path: PathId) {
+        self.paths[path].end_silence();
+        // Paths whose acknowledgements were late while no other path answered.
+        for other in self.paths.ids() {
+            if other != path {
+                self.await_answer(now, other);
+            }
+        }
     }
 
     /// No acknowledgement has come in time, and another path works. Returns whether a HEARTBEAT is to be sent.
