@@ -4,8 +4,8 @@
 //! A path is silent if nothing that was sent on this path only is acknowledged although it is due. Then its data in flight is also sent on other
 //! paths when its acknowledgement is late, before new data, and a HEARTBEAT asks whether the path works. New data may take the silent path while
 //! its window is open, with a copy on another one: the others may be much slower, and one lost packet is silence too where little is sent. Once the
-//! answer to the HEARTBEAT is late as well, no data waits for the path's window. The answer, or an acknowledgement of data that was sent on this path
-//! only, ends the silence.
+//! answer to the HEARTBEAT is late as well, no data waits for the path's window. The answer ends the silence, or an acknowledgement of data that was sent
+//! on this path since it began, and cannot be that of a copy.
 //!
 //! Nothing is taken for lost: the window changes and the path fails by T3-rtx and HEARTBEATs, as without this. So a path that was only late costs
 //! copies of at most one window.
