@@ -202,5 +202,8 @@ mod tests {
         recorder.arrived_on = Some(own);
         recorder.now = sent_at + tenths(280);
         assert!(!recorder.is_too_recent(0, sent_at));
+        // A shorter SACK returns a little earlier.
+        recorder.now = sent_at + tenths(272);
+        assert!(!recorder.is_too_recent(0, sent_at));
     }
 }
