@@ -1,7 +1,7 @@
 //! Data leaves a path whose acknowledgements stay away, before its timeout.
 
 use crate::support::paths::{confirmed, cut, data_sent, is_on, path, state_event};
-use crate::support::{Fate, Host, Net};
+use crate::support::{Fate, Host, InFlight, Net};
 use whimbrel_control::{Scheme, Span, Time};
 use whimbrel_proto::{AssocId, AssociationConfig, AssociationStats, Event, Message, PathState};
 use whimbrel_wire::{Chunk, ChunkType};
@@ -207,6 +207,30 @@ fn an_association_whose_paths_are_all_cut_ends_as_soon_as_without() {
     let (with, without) = (end(true), end(false));
     println!("ended after {with}, without {without}");
     assert!(with <= without + Span::from_secs(2), "{with}, {without}");
+}
+
+#[test]
+fn a_failure_that_the_heartbeat_shows_first_counts_for_the_association() {
+    for leaves in [true, false] {
+        let config = AssociationConfig {
+            association_max_retrans: 0,
+            ..config(leaves)
+        };
+        let (mut net, a, _) = confirmed(2, &config);
+        // The primary path is the slow one: HEARTBEATs of the other do not count for the association by themselves (§8.1).
+        let second = |is_cut| {
+            move |packet: &InFlight<'_>| match (is_on(packet, 1), is_cut) {
+                (true, true) => Fate::Drop,
+                (true, false) => Fate::Deliver,
+                (false, _) => Fate::Delay(Span::from_millis(30)),
+            }
+        };
+        net.filter = Box::new(second(false));
+        messages(&mut net, a, MUCH, Span::from_secs(2));
+        net.filter = Box::new(second(true));
+        messages(&mut net, a, MUCH, Span::from_millis(1800));
+        assert!(net.close_reason(Host::A).is_some(), "{leaves}");
+    }
 }
 
 #[test]
