@@ -1,12 +1,13 @@
 //! `cargo xtask test`: runs all tests and prints a summary line.
 
 mod examples;
+mod lanes;
 mod machine;
 mod python;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
 
@@ -55,7 +56,7 @@ pub(crate) fn run(args: &Args) -> Outcome {
     let mut totals = Totals::default();
     if filter == Some("python") {
         totals.python(python::test(false));
-        return totals.conclude(start, args.strict, true);
+        return totals.conclude(start, args.strict);
     }
     if !is_quick && let Err(message) = packages::ensure(packages::FOR_TESTS) {
         note(&format!(
@@ -63,65 +64,153 @@ pub(crate) fn run(args: &Args) -> Outcome {
         ));
     }
     let list = tempfile::NamedTempFile::new().map_err(|e| format!("no file for the list of tests not run: {e}"))?;
-    let mut succeeded = true;
-    if filter != Some("str0m") {
-        let mut command = process::cargo(&["test", "--workspace", "--no-fail-fast"]);
-        match filter {
-            // The suites of all crates; tests in real time, with sockets or beside other programs have test programs of their own.
-            Some("quick") => command.args(["--lib", "--bins", "--test", "suite", "--test", "memory"]),
-            Some(filter) => command.arg(filter),
-            None => &mut command,
-        };
-        // Commands under test make an identity at first use: not among the files of the user.
-        let settings = tempfile::tempdir().map_err(|e| format!("no folder for identities: {e}"))?;
-        command.env("XDG_CONFIG_HOME", settings.path());
-        succeeded = totals.follow(&mut command, list.path())?.success();
-    }
-    // Without a test program, the build has failed.
-    if filter == Some("str0m") || filter.is_none() && totals.programs > 0 {
-        match examples::ready() {
-            Ok(mut command) => succeeded &= totals.follow(&mut command, list.path())?.success(),
-            Err(reason) => totals.not_run_at_all("str0m::all tests of the example", &reason),
-        }
+    // Commands under test make an identity at first use: not among the files of the user.
+    let settings = tempfile::tempdir().map_err(|e| format!("no folder for identities: {e}"))?;
+    let tests = Tests {
+        list: list.path(),
+        settings: settings.path(),
+    };
+    match filter {
+        None => totals = side_by_side(&tests)?,
+        Some("str0m") => totals.example(&tests),
+        Some("quick") => totals.follow(&mut tests.cargo(&lanes::computing())),
+        Some(filter) => totals.follow(&mut tests.cargo(&[filter])),
     }
     let noted = std::fs::read_to_string(list.path()).map_err(|e| format!("lost the list of tests not run: {e}"))?;
     noted.lines().for_each(|line| totals.note(line));
-    // Nor is the command that the package's tests run that of this code then.
-    if filter.is_none() && totals.programs > 0 {
-        totals.python(python::test(true));
+    totals.conclude(start, args.strict)
+}
+
+/// Builds all tests of the workspace and runs them, those of the example and those of the Python package, in two lanes side by side: those
+/// that compute have the lowest priority, so that they do not delay what the others measure in real time.
+fn side_by_side(tests: &Tests<'_>) -> Outcome<Totals> {
+    process::run(&mut process::cargo(&["test", "--workspace", "--no-run"]))?;
+    let waiting = lanes::waiting()?;
+    note("Two lanes run side by side. What a test program prints is shown when it has ended.");
+    Ok(std::thread::scope(|scope| {
+        let computing = scope.spawn(|| {
+            // On Linux, this is the priority of the thread and of the programs that it starts.
+            #[cfg(target_os = "linux")]
+            let _ = rustix::process::setpriority_process(None, 19);
+            let mut totals = Totals::default();
+            totals.follow(&mut tests.cargo(&lanes::computing()));
+            totals.follow(&mut tests.cargo(&["--doc"]));
+            totals.python(python::test(true));
+            totals
+        });
+        let mut totals = Totals::default();
+        totals.follow(&mut tests.cargo(&waiting));
+        totals.example(tests);
+        totals.add(computing.join().expect("the lane does not panic"));
+        totals
+    }))
+}
+
+/// What the commands that run tests have in common.
+struct Tests<'a> {
+    /// The file in which tests note that they are not run.
+    list: &'a Path,
+    /// The folder of the settings of commands under test.
+    settings: &'a Path,
+}
+
+impl Tests<'_> {
+    /// Returns the command that runs the tests of the workspace that `selection` names.
+    fn cargo(&self, selection: &[impl AsRef<std::ffi::OsStr>]) -> Command {
+        let mut command = process::cargo(&["test", "--workspace", "--no-fail-fast"]);
+        command.args(selection);
+        self.prepare(command)
     }
-    totals.conclude(start, args.strict, succeeded)
+
+    fn prepare(&self, mut command: Command) -> Command {
+        command.env(LIST, self.list).env("XDG_CONFIG_HOME", self.settings);
+        command
+    }
 }
 
 impl Totals {
-    /// Runs tests by cargo, prints what they print, and adds their results. They note tests that are not run in `list`.
-    fn follow(&mut self, command: &mut Command, list: &Path) -> Result<ExitStatus, String> {
+    /// Runs tests by cargo and adds their results. What a test program prints is shown once it has ended, so that programs that run side by
+    /// side can be told apart; what cargo prints before, at once.
+    fn follow(&mut self, command: &mut Command) {
         note(&format!("$ {}", process::line(command)));
+        if let Err(message) = self.try_to_follow(command) {
+            self.fail(message);
+        }
+    }
+
+    fn try_to_follow(&mut self, command: &mut Command) -> Outcome {
+        // One pipe, or the names of the programs, which cargo prints to standard error, would not come before their results.
+        let (output, written) = std::io::pipe().map_err(|e| format!("no pipe: {e}"))?;
+        let cannot_start = |e| format!("cannot start {}: {e}", process::line(command));
+        command
+            .stderr(written.try_clone().map_err(cannot_start)?)
+            .stdout(written);
         let mut child = command
-            .env(LIST, list)
-            .stdout(Stdio::piped())
             .spawn()
             .map_err(|e| format!("cannot start {}: {e}", process::line(command)))?;
-        let stdout = child.stdout.take().expect("standard output was asked for");
-        let lines = process::lines_of(stdout);
+        // The end of the output is seen once nobody has the other end of the pipe.
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let lines = process::lines_of(output);
+        let mut block: Option<Vec<String>> = None;
         // The first line comes when everything is built.
         let mut line = lines.recv().map_err(|_| RecvTimeoutError::Disconnected);
         while let Ok(read) = line {
-            say(&read);
             self.read(&read);
+            if begins_a_program(&read) {
+                show(block.replace(Vec::new()));
+            }
+            match &mut block {
+                Some(block) => block.push(read),
+                None => say(&read),
+            }
             line = lines.recv_timeout(process::SILENCE);
         }
+        show(block);
         let is_running = |child: &mut Child| child.try_wait().is_ok_and(|status| status.is_none());
         if line == Err(RecvTimeoutError::Timeout) && is_running(&mut child) {
             process::end(&mut child);
-            say(&self.report());
             return Err(format!(
                 "the tests printed nothing for {} minutes and were ended; still running: {}",
                 process::SILENCE.as_secs() / 60,
                 self.running()
             ));
         }
-        child.wait().map_err(|e| format!("lost the tests: {e}"))
+        let status = child.wait().map_err(|e| format!("lost the tests: {e}"))?;
+        if !status.success() && self.failed == 0 {
+            return Err(format!("{} failed: {status}", process::line(command)));
+        }
+        Ok(())
+    }
+
+    /// Runs the tests of the example with a workspace of its own.
+    fn example(&mut self, tests: &Tests<'_>) {
+        match examples::ready() {
+            Ok(command) => self.follow(&mut tests.prepare(command)),
+            Err(reason) => self.not_run_at_all("str0m::all tests of the example", &reason),
+        }
+    }
+
+    /// Adds the results of other tests.
+    fn add(&mut self, other: Self) {
+        self.programs += other.programs;
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
+        self.failures.extend(other.failures);
+        for (to, from) in [
+            (&mut self.not_run, other.not_run),
+            (&mut self.not_run_in_part, other.not_run_in_part),
+        ] {
+            for (reason, tests) in from {
+                to.entry(reason).or_default().extend(tests);
+            }
+        }
+    }
+
+    /// Counts what is not the failure of a single test.
+    fn fail(&mut self, message: String) {
+        self.failed += 1;
+        self.failures.push(message);
     }
 
     /// Notes that tests outside the workspace were not run. They count as one.
@@ -156,15 +245,12 @@ impl Totals {
             Err(python::NotTested::NotRun(reason)) => {
                 self.not_run_at_all("python::all tests of the Python package", &reason);
             }
-            Err(python::NotTested::Failed(reason)) => {
-                self.failed += 1;
-                self.failures.push(format!("crates/python: {reason}"));
-            }
+            Err(python::NotTested::Failed(reason)) => self.fail(format!("crates/python: {reason}")),
         }
     }
 
     /// Prints the summary, and returns an error unless every test passed.
-    fn conclude(&self, start: Instant, is_strict: bool, succeeded: bool) -> Outcome {
+    fn conclude(&self, start: Instant, is_strict: bool) -> Outcome {
         say("");
         say(&self.report());
         say(&format!(
@@ -173,7 +259,7 @@ impl Totals {
             self.programs,
             start.elapsed().as_secs_f64()
         ));
-        if !succeeded || self.failed > 0 {
+        if self.failed > 0 {
             return Err("not every test passed".to_owned());
         }
         if self.passed == 0 {
@@ -260,6 +346,19 @@ impl Totals {
     }
 }
 
+/// Prints what a test program has printed.
+fn show(block: Option<Vec<String>>) {
+    if let Some(block) = block {
+        say(&block.join("\n"));
+    }
+}
+
+/// Returns whether cargo prints this line before it runs a test program.
+fn begins_a_program(line: &str) -> bool {
+    let line = line.trim_start();
+    line.starts_with("Running ") || line.starts_with("Doc-tests ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -277,6 +376,36 @@ mod tests {
             (2, 6, 1, 2)
         );
         assert_eq!(totals.failures, ["a::c"]);
+    }
+
+    #[test]
+    fn totals_of_lanes_are_added() {
+        let mut totals = Totals::default();
+        totals.read("test result: ok. 5 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 1.20s");
+        totals.note("NOT RUN: a::b: no room");
+        let mut other = Totals::default();
+        other.read("test c ... FAILED");
+        other.read("test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s");
+        other.note("NOT RUN: c::d: no room");
+        totals.add(other);
+        assert_eq!(totals.summary(), "total: 4 passed, 1 failed, 2 ignored, 2 not run");
+        assert_eq!(totals.report(), "FAILED c\nNOT RUN: no room:\n    a::b\n    c::d");
+        assert!(totals.conclude(Instant::now(), false).is_err());
+    }
+
+    #[test]
+    fn a_failure_of_the_build_is_one_of_the_tests() {
+        let mut totals = Totals::default();
+        totals.follow(Command::new("sh").args(["-c", "echo 'error: no such crate' >&2; exit 101"]));
+        assert_eq!(totals.failed, 1);
+        assert!(totals.conclude(Instant::now(), false).is_err());
+        let mut totals = Totals::default();
+        totals.follow(Command::new("sh").args([
+            "-c",
+            "echo '     Running tests/a.rs' >&2; echo 'test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured'",
+        ]));
+        assert_eq!(totals.summary(), "total: 1 passed, 0 failed, 0 ignored, 0 not run");
+        assert!(totals.conclude(Instant::now(), false).is_ok());
     }
 
     #[test]
@@ -303,7 +432,7 @@ mod tests {
         totals.python(Err(python::NotTested::Failed("maturin wrote no wheel".to_owned())));
         assert_eq!(totals.summary(), "total: 5 passed, 1 failed, 0 ignored, 0 not run");
         assert_eq!(totals.report(), "FAILED crates/python: maturin wrote no wheel");
-        assert!(totals.conclude(Instant::now(), false, true).is_err());
+        assert!(totals.conclude(Instant::now(), false).is_err());
         let mut totals = Totals::default();
         totals.python(Err(python::NotTested::NotRun("no network".to_owned())));
         assert_eq!(totals.summary(), "total: 0 passed, 0 failed, 0 ignored, 1 not run");
