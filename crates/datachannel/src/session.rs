@@ -481,7 +481,11 @@ impl Session {
                 return;
             };
             if !read.before_restart {
-                let ends = (read.begin, read.end);
+                if read.given_up && self.streams.get(read.stream).is_none() {
+                    continue;
+                }
+                // Nothing more follows of a message that is given up: what is held of it is dropped, as when another one begins.
+                let ends = (read.begin || read.given_up, read.end);
                 if self.streams.len_with(&read) > self.max_received {
                     self.abort_now(now, "a message is longer than this end accepts");
                     return;

@@ -128,12 +128,15 @@ pub struct Received {
     /// Bytes delivered by this call.
     pub len: usize,
     /// Whether the message begins here. If the next message of the same stream and order begins before this one has ended, the peer
-    /// has restarted or has given the message up (RFC 3758), and the rest of this one will never arrive.
+    /// has restarted, and the rest of this one will never arrive.
     pub begin: bool,
     /// Whether the message ends here. False only if a message larger than the receive buffer is delivered in parts; with interleaving, one
     /// larger than half of it, or one that stays incomplete while others fill it. Whole messages of other streams, or of the other order, may
     /// come between the parts, and with interleaving also parts of such messages.
     pub end: bool,
+    /// Whether the peer has given up the message whose parts were delivered before (RFC 3758): its rest will never arrive. Then there is no
+    /// content, and `begin` and `end` are false.
+    pub given_up: bool,
     /// Whether it arrived before the peer restarted last: it does not belong to what the peer sends now.
     pub before_restart: bool,
     /// Whether more can be read now. If not, the next call returns `None`, unless a packet arrives before it.

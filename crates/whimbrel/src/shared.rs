@@ -124,7 +124,11 @@ impl Partial {
     /// with interleaving in parts.
     pub(crate) fn take(&mut self, received: &Received, data: &mut Vec<u8>, interleaves: impl FnOnce() -> bool) -> bool {
         let of = (received.stream, received.unordered);
-        // An earlier one is never ended if the peer has restarted or given it up.
+        if received.given_up {
+            self.remove(of);
+            return false;
+        }
+        // An earlier one is never ended if the peer has restarted.
         if received.begin && !received.end && !interleaves() {
             *self = Partial::default();
         } else if received.begin {
@@ -625,6 +629,7 @@ mod tests {
                 len: data.len(),
                 begin,
                 end,
+                given_up: false,
                 before_restart: false,
                 more: false,
             };
@@ -638,6 +643,29 @@ mod tests {
             whole.extend(message);
         }
         (whole, held)
+    }
+
+    #[test]
+    fn a_message_that_is_given_up_takes_no_memory() {
+        let mut partial = Partial::default();
+        let part = |stream, (begin, given_up)| Received {
+            stream,
+            ssn: whimbrel_wire::Ssn(0),
+            ppid: 0,
+            unordered: false,
+            len: 0,
+            begin,
+            end: false,
+            given_up,
+            before_restart: false,
+            more: false,
+        };
+        for stream in [1, 2] {
+            assert!(!partial.take(&part(stream, (true, false)), &mut vec![0; 1000], || true));
+        }
+        assert_eq!(partial.memory(), 2000);
+        assert!(!partial.take(&part(1, (false, true)), &mut Vec::new(), || true));
+        assert_eq!(partial.memory(), 1000);
     }
 
     #[test]

@@ -76,6 +76,8 @@ struct PartialList {
     /// Those of which more has arrived, in this order: the reader receives parts of all messages in turn. Some entries are stale, but not the
     /// first one.
     with_more: VecDeque<PartialKey>,
+    /// Those whose end will not arrive, until the reader has learned it.
+    given_up: VecDeque<Partial>,
 }
 
 impl PartialList {
@@ -163,8 +165,25 @@ impl Partials {
     pub(super) fn remove(&mut self, key: PartialKey) -> Option<Partial> {
         let list = self.0.as_mut()?;
         let removed = list.partials.remove(&key);
+        list.given_up.extend(removed.filter(|partial| !partial.ended));
         list.drop_stale();
         removed
+    }
+
+    /// Returns whether the reader has to learn that a message will not be completed.
+    pub(super) fn any_given_up(&self) -> bool {
+        self.0.as_ref().is_some_and(|list| !list.given_up.is_empty())
+    }
+
+    pub(super) fn forget_given_up(&mut self) {
+        if let Some(list) = &mut self.0 {
+            list.given_up.clear();
+        }
+    }
+
+    /// Takes a message that will not be completed.
+    pub(super) fn take_given_up(&mut self) -> Option<Partial> {
+        self.0.as_mut()?.given_up.pop_front()
     }
 
     /// Returns the keys of those for which `condition` holds.
@@ -175,7 +194,8 @@ impl Partials {
     }
 
     pub(super) fn release_spare(&mut self) {
-        self.0.take_if(|list| list.partials.is_empty());
+        self.0
+            .take_if(|list| list.partials.is_empty() && list.given_up.is_empty());
     }
 
     /// Returns the memory to charge for the messages.
@@ -189,6 +209,7 @@ impl Partials {
             size_of::<PartialList>()
                 + 2 * list.partials.len() * size_of::<(PartialKey, Partial)>()
                 + list.with_more.capacity() * size_of::<PartialKey>()
+                + list.given_up.capacity() * size_of::<Partial>()
         };
         self.0.as_deref().map_or(0, list)
     }

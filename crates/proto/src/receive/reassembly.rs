@@ -368,15 +368,34 @@ impl Receiver {
 
     /// Whether [`Receiver::recv`] would return something.
     pub(crate) fn has_message(&self) -> bool {
-        self.next_ready().is_some() || self.partials.with_more().is_some() || self.next_partial().is_some()
+        self.partials.any_given_up()
+            || self.next_ready().is_some()
+            || self.partials.with_more().is_some()
+            || self.next_partial().is_some()
     }
 
     /// Delivers the next message to the reader: calls `part` for each piece of it, in order.
     ///
     /// RFC 9260 §6.9 [9260:6.9-15]: a message that fills the buffer before it is complete is delivered in parts (`end`
     /// is false until the last part). Other messages may come between its parts. If the message is unordered, no
-    /// unordered message of the same stream does.
+    /// unordered message of the same stream does. If its rest will not arrive, the reader learns it (RFC 3758 §3.6) before it gets anything
+    /// else.
+    // [3758:3.6-13]
     pub(crate) fn recv(&mut self, part: &mut dyn FnMut(Payload<'_>)) -> Option<Received> {
+        if let Some(partial) = self.partials.take_given_up() {
+            return Some(Received {
+                stream: partial.stream,
+                ssn: ssn(partial.unordered, partial.number),
+                ppid: partial.ppid,
+                unordered: partial.unordered,
+                len: 0,
+                begin: false,
+                end: false,
+                given_up: true,
+                before_restart: false,
+                more: false,
+            });
+        }
         let more = self.partials.with_more();
         // I-DATA: a long message does not keep back the others.
         if let Some(key) = more.filter(|_| self.assemblies.is_none()) {
@@ -418,9 +437,10 @@ impl Receiver {
             .is_none_or(|(ppid, _)| self.store.get(head).ppid != ppid)
     }
 
-    /// Gives up incomplete messages, as no more data arrives.
+    /// Gives up incomplete messages, as the peer has restarted, which the user learns by itself.
     pub(crate) fn give_up_incomplete(&mut self) {
         self.end_partials(|partial| !partial.ended);
+        self.partials.forget_given_up();
         let runs = self.assemblies.as_mut().map_or_else(Vec::new, |known| known.clear());
         runs.into_iter().for_each(|head| self.drop_run(head));
         self.tail = Tail::Boundary;
@@ -547,12 +567,13 @@ impl Receiver {
         let first = self.store.get(head);
         let mut received = Received {
             stream: first.stream,
-            ssn: Ssn(if first.unordered() { 0 } else { first.number as u16 }),
+            ssn: ssn(first.unordered(), first.number),
             ppid: first.ppid,
             unordered: first.unordered(),
             len: 0,
             begin: true,
             end: false,
+            given_up: false,
             before_restart: false,
             more: false,
         };
@@ -572,4 +593,9 @@ impl Receiver {
         }
         received
     }
+}
+
+/// Returns the number of a message for its reader.
+fn ssn(unordered: bool, number: u32) -> Ssn {
+    Ssn(if unordered { 0 } else { number as u16 })
 }

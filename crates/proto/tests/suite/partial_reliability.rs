@@ -253,6 +253,48 @@ fn rfc_7496_3_2_messages_with_priority_take_the_room_of_others() {
     nothing_is_held(&net, a, b);
 }
 
+// [3758:3.5-23]
+#[test]
+fn rfc_3758_3_5_f5_the_loss_of_a_message_that_gave_way_counts_as_a_loss() {
+    for is_lost in [true, false] {
+        let config = AssociationConfig {
+            send_buffer: 9000,
+            max_burst: 100,
+            ..config()
+        };
+        let (mut net, a, b) = Net::established(1, &config);
+        for _ in 0..4 {
+            for number in 0..6 {
+                net.send(Host::A, a, message(number, 1400, Reliability::Full));
+            }
+            net.run_for(Span::from_millis(400));
+        }
+        let before = path(&net, a, 0).cwnd;
+        // All six are in flight when four others need their room: the last ones give way first.
+        lose(&mut net, if is_lost { &[5] } else { &[] });
+        for number in 20..26 {
+            net.send(Host::A, a, message(number, 1400, Reliability::Priority(9)));
+        }
+        for number in 26..30 {
+            net.send(Host::A, a, message(number, 1400, Reliability::Full));
+        }
+        let order: Vec<u32> = given_up(&net).into_iter().map(|(number, _)| number).collect();
+        assert_eq!(order, [25, 24, 23, 22]);
+        assert!(given_up(&net).into_iter().all(|(_, sent)| sent));
+        net.run_for(Span::from_secs(5));
+        let stats = stats(&net, a);
+        assert_eq!(stats.recoveries, u64::from(is_lost));
+        assert_eq!(path(&net, a, 0).cwnd < before, is_lost);
+        // There is nothing to retransmit.
+        assert_eq!(
+            (stats.fast_retransmits, stats.retransmissions, stats.timeouts),
+            (0, 0, 0)
+        );
+        assert!((26..30).all(|number| arrived(&net).contains(&number)));
+        nothing_is_held(&net, a, b);
+    }
+}
+
 #[test]
 fn an_unsent_message_that_is_given_up_leaves_no_hole_in_its_stream() {
     let (mut net, a, b) = Net::established(1, &config());

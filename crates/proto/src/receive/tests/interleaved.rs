@@ -426,7 +426,12 @@ fn a_given_up_message_that_is_read_in_parts_ends() {
     on_all(&mut receiver, &[last(7, 0, 1, 0)]);
     assert_eq!(
         parts(&mut receiver),
-        [(0, true, 0, 1000, true), (0, false, 1, 1000, true)]
+        [
+            // It is given up, which has no content.
+            (0, true, 0, 0, false),
+            (0, true, 0, 1000, true),
+            (0, false, 1, 1000, true)
+        ]
     );
     assert_eq!(receiver.buffered_bytes(), 0);
 }

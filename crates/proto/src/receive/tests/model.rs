@@ -254,6 +254,7 @@ impl Model {
                 len: bytes.len(),
                 begin: self.received[&first].begin,
                 end: chunk.end,
+                given_up: false,
                 before_restart: false,
                 more: false,
             },

@@ -121,6 +121,7 @@ fn section_6_9_fragments_are_reassembled_in_any_order_of_arrival() {
             len: 15,
             begin: true,
             end: true,
+            given_up: false,
             before_restart: false,
             more: false,
         };

@@ -233,6 +233,7 @@ fn a_message_that_is_read_in_parts_may_end_without_its_rest() {
             ..whole(tsn)
         };
         assert_eq!(receiver.on_data(&next(1, 5 + more)), DataOutcome::New);
+        expect_given_up(&mut receiver, 0);
         assert_eq!(drain(&mut receiver), [(0, 1)]);
         // It opens the window. The next long one can be read in parts too.
         sack(&mut receiver);
@@ -247,6 +248,7 @@ fn a_message_that_is_read_in_parts_may_end_without_its_rest() {
         assert!(begun.begin && !begun.end);
         forward(&mut receiver, 10 + more, &[(0, 2)]);
         assert_eq!(receiver.on_data(&next(3, 11 + more)), DataOutcome::New);
+        expect_given_up(&mut receiver, 2);
         assert_eq!(drain(&mut receiver), [(0, 3)]);
         assert_eq!(receiver.buffered_bytes(), 0);
     }
@@ -285,10 +287,44 @@ fn read_in_part() -> Receiver {
     receiver
 }
 
+/// The reader learns that nothing more follows of the message with this number, on stream 0.
+fn expect_given_up(receiver: &mut Receiver, number: u16) {
+    assert!(receiver.has_message());
+    let last = recv(receiver).expect("the reader learns it");
+    assert!(last.given_up && !last.begin && !last.end && last.len == 0, "{last:?}");
+    assert_eq!((last.stream, last.ssn, last.ppid), (0, Ssn(number), 7));
+}
+
+// [3758:3.6-13]
+#[test]
+fn rfc_3758_3_6_the_reader_learns_that_a_message_read_in_parts_will_not_be_completed() {
+    let mut receiver = read_in_part();
+    // More of it has arrived, which is dropped.
+    let _ = sack(&mut receiver);
+    receiver.on_data(&fragment(4, false, false));
+    forward(&mut receiver, 5, &[(0, 0)]);
+    expect_given_up(&mut receiver, 0);
+    // Once.
+    assert!(!receiver.has_message());
+    assert_eq!((recv(&mut receiver), receiver.buffered_bytes()), (None, 0));
+
+    // A message of which nothing was read has no reader to tell.
+    let mut receiver = super::receiver(&gives_up());
+    receiver.on_data(&fragment(1, true, false));
+    forward(&mut receiver, 2, &[(0, 0)]);
+    assert!(!receiver.has_message());
+
+    // A restart is reported by itself.
+    let mut receiver = read_in_part();
+    receiver.give_up_incomplete();
+    assert!(!receiver.has_message());
+}
+
 #[test]
 fn a_message_that_is_read_in_parts_ends_without_its_end() {
     let mut receiver = read_in_part();
     forward(&mut receiver, 5, &[(0, 0)]);
+    expect_given_up(&mut receiver, 0);
     receiver.on_data(&Data {
         number: MessageNumber::Ssn(Ssn(1)),
         ..whole(6)

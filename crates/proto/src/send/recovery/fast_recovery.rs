@@ -41,6 +41,7 @@ impl Sending {
             let PathAck {
                 lost,
                 lost_copies,
+                lost_given_up,
                 first_lost,
                 last_lost,
                 lost_tsn,
@@ -51,6 +52,7 @@ impl Sending {
             if lost == 0 {
                 continue;
             }
+            let is_retransmitted = lost > lost_copies + lost_given_up;
             let Epochs { recovery, reduced, .. } = if self.outstanding.is_per_path() {
                 self.paths[index].epochs
             } else {
@@ -63,7 +65,7 @@ impl Sending {
             };
             let (in_recovery, in_reduced) = (goes_on(recovery), goes_on(reduced));
             let highest = self.outstanding.next_position(index).saturating_sub(1);
-            self.stats.fast_retransmits += u64::from(lost > lost_copies);
+            self.stats.fast_retransmits += u64::from(is_retransmitted);
             if let Some(rates) = &mut self.rates {
                 rates.on_lost(index, lost_bytes);
             }
@@ -98,7 +100,7 @@ impl Sending {
                 self.epochs_mut(index).recovery.enter(highest);
             }
             // Item 3: the next packet, at `poll_transmit`, is a retransmission regardless of cwnd.
-            if (!in_recovery || self.config.rules.fast_retransmit_in_recovery) && lost > lost_copies {
+            if (!in_recovery || self.config.rules.fast_retransmit_in_recovery) && is_retransmitted {
                 self.paths[index].set_urgent();
             }
             self.trace_window(ctx, index);

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use whimbrel_control::Seq;
 
+use super::watched::Watched;
 use crate::send::queue::Limit;
 
 /// When each chunk in the ring is given up, in the order of the ring.
@@ -14,6 +15,8 @@ pub(super) struct Limits {
     pub(super) forward_to: Seq,
     /// The peer has or has skipped all chunks below this position, and their streams may have been reset since.
     pub(super) settled: Seq,
+    /// Chunks that were in flight when they were given up.
+    pub(super) watched: Watched,
 }
 
 impl Limits {
@@ -38,6 +41,6 @@ impl Limits {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + self.chunks.capacity() * size_of::<Limit>()
+        size_of::<Self>() + self.chunks.capacity() * size_of::<Limit>() + self.watched.heap_bytes()
     }
 }

@@ -8,6 +8,7 @@ use whimbrel_wire::{SkippedStream, SkippedStreams, Tsn};
 use super::give_up::Limits;
 use super::outstanding::Outstanding;
 use super::slot::Fate;
+use super::watched::{Watched, WatchedChunk};
 use crate::send::queue::{Buffered, Fragment, Limit};
 
 /// A message that was given up, by the numbers of one of its chunks.
@@ -51,6 +52,7 @@ impl Outstanding {
                 chunks: std::iter::repeat_n(Limit::Never, len).collect(),
                 forward_to: base,
                 settled: 0,
+                watched: Watched::default(),
             })
         })
     }
@@ -157,6 +159,7 @@ impl Outstanding {
             }
             let (fate, path, is_last) = (slot.fate, slot.path, slot.fragment.end);
             let place = (next - self.base) as usize;
+            self.watch(next);
             if fate != Fate::Acked {
                 self.drop_copies(next);
                 if let Some(sequences) = &mut self.sequences {
@@ -182,6 +185,28 @@ impl Outstanding {
             }
         }
         Some(given_up)
+    }
+
+    /// Watches a chunk, whose message is given up, if it is in flight.
+    fn watch(&mut self, seq: Seq) {
+        let position = self.position_here(seq);
+        let in_flight = self
+            .slot(seq)
+            .filter(|slot| slot.fate == Fate::InFlight && !slot.unreported);
+        let Some(slot) = in_flight else { return };
+        let (path, chunk) = (
+            slot.path,
+            WatchedChunk {
+                sent_at: slot.sent_at,
+                position,
+                seq,
+                bytes: slot.chunk_len(),
+                missing: 0,
+            },
+        );
+        if let Some(limits) = &mut self.limits {
+            limits.watched.add(path, chunk);
+        }
     }
 
     /// Returns the first chunk in the ring of the message to which this chunk belongs.

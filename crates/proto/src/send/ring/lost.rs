@@ -142,6 +142,9 @@ impl Outstanding {
     /// Declares everything in flight on a path lost, as its T3-rtx expired (RFC 9260 §6.3.3). Calls `each` with the position and TSN
     /// of every chunk, and returns those of the first one.
     pub(crate) fn lose_path(&mut self, path: PathId, mut each: impl FnMut(Seq, Tsn)) -> Option<(Seq, Tsn)> {
+        if let Some(limits) = &mut self.limits {
+            limits.watched.forget(path.0);
+        }
         let mut position = self.earliest(path)?;
         let mut first = self.lose_copies(path, &mut each);
         while position < self.next_position(path) {

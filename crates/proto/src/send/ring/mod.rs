@@ -17,6 +17,7 @@ mod slot;
 mod stream_buffers;
 #[cfg(test)]
 mod tests;
+mod watched;
 
 pub(crate) use give_up_message::GivenUp;
 pub(crate) use lost::LostChunk;

@@ -117,6 +117,9 @@ impl Outstanding {
         } else if let Some(htna) = highest_newly_acked {
             self.count_missing_reports(htna, rules.in_recovery && advanced, rules.limit, observer);
         }
+        if self.limits.is_some() {
+            self.count_given_up(rules.limit, observer);
+        }
         // One missing report for data that the receiver reneged on, unless newly acknowledged data has reported it (§6.2.1 D iii).
         for seq in &reneged {
             if let Some(slot) = self.slot_mut(*seq) {
@@ -383,6 +386,24 @@ impl Outstanding {
         self.acks[usize::from(path)].lose(position, tsn, chunk_len);
         observer.lost(tsn, path);
         false
+    }
+
+    /// Counts missing reports for chunks that were in flight when they were given up. The loss of one is reported; it is not retransmitted.
+    // [3758:3.5-23]
+    fn count_given_up(&mut self, limit: u8, observer: &mut impl SackObserver) {
+        let Some(mut limits) = self.limits.take() else { return };
+        for path in 0..self.acks.len() {
+            let Some(latest) = self.acks[path].latest else { continue };
+            let is_settled = |seq| seq < self.base || self.reported.holds(seq);
+            for chunk in limits.watched.on_reported(path, latest, limit, is_settled) {
+                let tsn = self.tsn(chunk.seq);
+                let ack = &mut self.acks[path];
+                ack.lose(chunk.position, tsn, chunk.bytes);
+                ack.lost_given_up += 1;
+                observer.lost(tsn, path as u8);
+            }
+        }
+        self.limits = Some(limits);
     }
 
     /// Adds retransmitted chunks to the suspects, once a SACK newly acknowledges data sent after them. Nearly all retransmitted chunks

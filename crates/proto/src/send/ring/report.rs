@@ -39,6 +39,8 @@ pub(crate) struct PathAck {
     pub(crate) lost_bytes: u64,
     /// The number of copies among them; the loss of a copy is no loss of data.
     pub(crate) lost_copies: u32,
+    /// The number of chunks among them whose message had been given up: they are not retransmitted.
+    pub(crate) lost_given_up: u32,
     /// Chunks acknowledged for the first time.
     pub(crate) packets: u32,
     /// Position of the newest of them.

@@ -43,6 +43,17 @@ impl Reported {
         known.flat_map(|known| known.ranges.iter().chain(&known.beyond).copied())
     }
 
+    /// Whether the peer has reported this position.
+    pub(super) fn holds(&self, seq: Seq) -> bool {
+        let holds = |ranges: &[(Seq, Seq)]| {
+            let next = ranges.partition_point(|&(_, end)| end <= seq);
+            ranges.get(next).is_some_and(|&(start, _)| start <= seq)
+        };
+        self.0
+            .as_ref()
+            .is_some_and(|known| holds(&known.ranges) || holds(&known.beyond))
+    }
+
     /// Whether no SACK has reported a range that still counts.
     pub(super) fn is_empty(&self) -> bool {
         self.0

@@ -232,3 +232,48 @@ fn messages_from_before_a_reset_are_not_listed_after_it() {
     assert_eq!((to, ring.write_forward(to, 100, &mut list)), (3, Tsn(3)));
     assert_eq!(list, [0, 2, 0, 5]);
 }
+
+/// Returns the positions that the last SACK has reported as lost, of chunks that had been given up.
+fn lost_given_up(ring: &mut Outstanding) -> (u32, Seq, Seq) {
+    let report = ring.take_report();
+    let ack = *report.of(PathId(0));
+    ring.recycle(report);
+    assert_eq!(ack.lost, ack.lost_given_up);
+    assert!(ring.nothing_lost(), "none is retransmitted");
+    (ack.lost, ack.first_lost, ack.last_lost)
+}
+
+// [3758:3.5-23]
+#[test]
+fn rfc_3758_3_5_f5_the_loss_of_a_chunk_that_was_given_up_in_flight_is_reported() {
+    let mut ring = ring(&[0, 1, 2, 3, 4, 5, 6, 7].map(|number| (1, true, number, WHOLE, NEVER)));
+    for seq in [1, 2, 6] {
+        ring.give_up(seq).unwrap();
+    }
+    // Position 0 was in flight, and is declared lost as usual. Position 2 has arrived.
+    for gaps in [[(2, 4)], [(2, 5)]] {
+        sack(&mut ring, 1, &gaps);
+        assert_eq!(lost_given_up(&mut ring), (0, 0, 0));
+    }
+    sack(&mut ring, 1, &[(2, 6)]);
+    assert_eq!(lost_given_up(&mut ring), (1, 1, 1));
+    // It is reported once, and position 6, which nothing overtook by as much as three packets, not.
+    sack(&mut ring, 1, &[(2, 6), (7, 8)]);
+    assert_eq!(lost_given_up(&mut ring), (0, 0, 0));
+}
+
+// [3758:3.5-23]
+#[test]
+fn after_a_timeout_the_loss_of_a_chunk_that_was_given_up_is_not_reported_again() {
+    let mut ring = ring(&[0, 1, 2, 3, 4].map(|number| (1, true, number, WHOLE, NEVER)));
+    ring.give_up(0).unwrap();
+    sack(&mut ring, 0, &[(1, 2)]);
+    let _ = ring.lose_path(PathId(0), |_, _| {});
+    for seq in 2..5 {
+        let _ = ring.retransmit(seq, PathId(0), Time::from_nanos(9));
+    }
+    for gaps in [[(1, 3)], [(1, 4)], [(1, 5)]] {
+        sack(&mut ring, 0, &gaps);
+        assert_eq!(lost_given_up(&mut ring), (0, 0, 0));
+    }
+}
