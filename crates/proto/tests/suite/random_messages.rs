@@ -1,16 +1,19 @@
-//! Random transfers of messages with partial reliability (RFC 3758, RFC 7496) and interleaving (RFC 8260).
+//! Random transfers of messages with partial reliability (RFC 3758, RFC 7496), interleaving (RFC 8260) and mixtures of all extensions.
 //!
 //! `WHIMBREL_TRANSFERS=n` runs n seeds of each test instead of the usual number, `WHIMBREL_SEED=n` one seed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::support::messages::{given_up, nothing_is_held, number_of, numbered};
 use crate::support::{Fate, Host, Net};
-use whimbrel_control::multipath::Accounting;
 use whimbrel_control::multipath::distribution::DistributionSpec;
+use whimbrel_control::multipath::{Accounting, ReportingChanges};
 use whimbrel_control::{Rng, Span};
-use whimbrel_proto::{AssociationConfig, Message, MessagePayload, Reliability, Scheduler, State};
+use whimbrel_proto::{
+    AssociationConfig, AuthConfig, ErrorDetection, Message, MessagePayload, Reliability, Scheduler, State,
+};
+use whimbrel_wire::ChunkType;
 
 /// Returns the seeds of a test.
 pub(crate) fn seeds(usual: u64) -> Range<u64> {
@@ -223,4 +226,92 @@ fn whatever_is_sent_arrives_or_is_given_up() {
         nothing_is_held(&net, a, b);
     }
     assert_eq!(longest, 20_000);
+}
+
+/// Returns the settings of one end. What needs both ends is in use only where the other one has it too. `signs`: an end that asks for
+/// authentication refuses one that does not, so that both do.
+fn any_extensions(rng: &mut Rng, paths: usize, signs: bool) -> AssociationConfig {
+    let flag = |rng: &mut Rng| Some(rng.chance(0.5));
+    AssociationConfig {
+        partial_reliability: rng.chance(0.7),
+        interleaving: rng.chance(0.7),
+        scheduler: Scheduler::ALL[rng.below(6) as usize],
+        stream_changes: rng.chance(0.5),
+        zero_checksum: rng.chance(0.5).then_some(ErrorDetection::Dtls),
+        max_mtu: rng.chance(0.5).then_some(9000),
+        ecn: flag(rng),
+        timestamps: flag(rng),
+        reporting: ReportingChanges {
+            nr_sack: flag(rng),
+            two_level_buffer: flag(rng),
+            new_gaps_only: flag(rng),
+            ..ReportingChanges::default()
+        },
+        auth: AuthConfig {
+            enabled: signs,
+            // DATA, SACK.
+            chunks: if signs { vec![0, 3] } else { Vec::new() },
+            ..AuthConfig::default()
+        },
+        recv_buffer: [20_000, 262_144][rng.below(2) as usize],
+        ..interleaving(rng, paths)
+    }
+}
+
+/// Any extensions at each end, with losses, marks and copies of packets: messages in both directions arrive once, unchanged and in order, or
+/// are reported as given up.
+#[test]
+fn any_mixture_of_extensions_delivers() {
+    // Those that the receiver of the checked messages sends.
+    let extensions = [
+        ChunkType::NR_SACK,
+        ChunkType::AUTH,
+        ChunkType::I_DATA,
+        ChunkType::ECNE,
+        ChunkType::PAD,
+    ];
+    let (mut marked, mut kinds) = (0, BTreeSet::<ChunkType>::new());
+    for seed in seeds(400) {
+        let mut rng = Rng::stream(seed, "extensions");
+        let paths = 1 + rng.below(2) as usize;
+        let signs = rng.chance(0.3);
+        let [ours, theirs] = [(); 2].map(|()| any_extensions(&mut rng, paths, signs));
+        let mut net = Net::with_config(paths, &theirs, seed);
+        let a = net.connect(&ours, paths);
+        net.run_for(Span::from_secs(1));
+        let b = net.only(Host::B);
+        let mut fates = Rng::stream(seed, "fates");
+        net.filter = Box::new(move |_| match fates.below(40) {
+            0..3 => Fate::Drop,
+            3 => Fate::Delay(Span::from_millis(fates.below(200))),
+            4 => Fate::Duplicate,
+            5 => Fate::Mark,
+            _ => Fate::Deliver,
+        });
+        let (mut sent, mut answers) = (BTreeMap::new(), Vec::new());
+        for number in 0..40_u32 {
+            let message = message_of_any_stream(&mut rng, number);
+            let now = net.now;
+            if net.a.send(now, a, message.clone()).is_ok() {
+                sent.insert(number, message);
+            }
+            net.drain(Host::A);
+            let answer = Message::new(0, vec![number as u8; 1 + rng.below(3000) as usize]);
+            answers.push(answer.payload.clone());
+            net.send(Host::B, b, answer);
+            net.run_for(Span::from_millis(rng.below(100)));
+        }
+        net.run_for(Span::from_secs(60));
+        net.filter = Box::new(|_| Fate::Deliver);
+        net.run_for(Span::from_secs(60));
+        assert_arrived(seed, &net, &sent);
+        let contents = net.contents(Host::A).into_iter();
+        let contents: Vec<_> = contents.map(|content| MessagePayload::Bytes(content.into())).collect();
+        assert!(contents == answers, "{seed}");
+        nothing_is_held(&net, a, b);
+        marked += net.a.association(a).expect("established").stats().ecne_received;
+        kinds.extend(extensions.iter().filter(|kind| net.count(Host::B, **kind) > 0));
+    }
+    assert!(marked > 0);
+    assert_eq!(kinds.len(), extensions.len(), "{kinds:?}");
 }
