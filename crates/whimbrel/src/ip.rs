@@ -1,7 +1,17 @@
-//! Raw sockets: what they deliver, and what of it is for a stack.
+//! Raw sockets: what they deliver, what of it is for a stack, and several packets by one system call.
 
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::ops::Range;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use rustix::net::addr::SocketAddrArg as _;
+use rustix::net::sockopt::{set_ip_tos, set_ipv6_tclass};
+use rustix::net::{MMsgHdr, SendAncillaryBuffer, SendFlags, sendmmsg};
+
+use crate::transport::BATCH;
 
 /// The protocol number of SCTP (RFC 9260 §14.7).
 pub(crate) const SCTP: u8 = 132;
@@ -11,13 +21,60 @@ pub(crate) const SCTP: u8 = 132;
 pub(crate) struct Share {
     /// The SCTP port whose packets it takes; `None`: all.
     pub(crate) port: Option<u16>,
+    pub(crate) marks: Marks,
     /// Keeps other stacks from the SCTP port, as the kernel does for UDP ports.
     _claim: Option<UnixDatagram>,
 }
 
 impl Share {
     pub(crate) fn new(port: Option<u16>, claim: Option<UnixDatagram>) -> Self {
-        Share { port, _claim: claim }
+        Share {
+            port,
+            marks: Marks::default(),
+            _claim: claim,
+        }
+    }
+}
+
+/// The ECN bits of the packets that a raw socket sends in batches.
+#[derive(Debug, Default)]
+pub(crate) struct Marks(AtomicU8);
+
+impl Marks {
+    /// Sends packets of this length, but for a shorter last one, with these ECN bits: as many of them as fit into a batch. Returns the number of
+    /// bytes of those that the system has taken; the others are to be sent again.
+    ///
+    /// # Errors
+    /// Returns an error if it has taken none.
+    pub(crate) fn send_batch(
+        &self,
+        socket: &impl AsFd,
+        remote: SocketAddr,
+        ecn: u8,
+        packets: &[u8],
+        length: usize,
+    ) -> io::Result<usize> {
+        if self.0.load(Ordering::Relaxed) != ecn {
+            match remote {
+                SocketAddr::V4(_) => set_ip_tos(socket, ecn)?,
+                SocketAddr::V6(_) => set_ipv6_tclass(socket, ecn.into())?,
+            }
+            self.0.store(ecn, Ordering::Relaxed);
+        }
+        let remote = remote.as_any();
+        let slices: Vec<[IoSlice<'_>; 1]> = packets
+            .chunks(length.max(1))
+            .take(BATCH)
+            .map(|packet| [IoSlice::new(packet)])
+            .collect();
+        let mut controls: Vec<_> = slices.iter().map(|_| SendAncillaryBuffer::default()).collect();
+        let mut messages: Vec<MMsgHdr<'_>> = slices
+            .iter()
+            .zip(&mut controls)
+            .map(|(slice, control)| MMsgHdr::new_with_addr(&remote, slice, control))
+            .collect();
+        let sent = sendmmsg(socket, &mut messages, SendFlags::empty())?;
+        Ok((sent * length).min(packets.len()))
     }
 }
 

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -42,6 +43,8 @@ pub(crate) struct SystemSocket {
     encapsulation: Encapsulation,
     segmentation_offload: bool,
     egress: Egress,
+    /// Bytes that the system has taken of the datagrams being sent.
+    taken: AtomicUsize,
     /// Until when the socket is not polled, if the runtime does not report when it is ready.
     pause: Mutex<Option<Pin<Box<tokio::time::Sleep>>>>,
 }
@@ -57,10 +60,11 @@ impl Socket for SystemSocket {
     }
 
     fn max_segments(&self) -> usize {
-        if self.segmentation_offload && matches!(self.encapsulation, Encapsulation::Udp) {
-            self.state.max_gso_segments()
-        } else {
-            1
+        match self.encapsulation {
+            Encapsulation::Udp if self.segmentation_offload => self.state.max_gso_segments(),
+            Encapsulation::Udp => 1,
+            #[cfg(target_os = "linux")]
+            Encapsulation::None(_) => BATCH,
         }
     }
 
@@ -115,10 +119,10 @@ impl Socket for SystemSocket {
     }
 
     fn poll_send(&self, cx: &mut Context<'_>, datagrams: &Datagrams<'_>) -> Poll<io::Result<()>> {
-        let transmit = Transmit {
+        let transmit = |contents| Transmit {
             destination: datagrams.remote,
             ecn: codepoint(datagrams.ecn),
-            contents: datagrams.bytes,
+            contents,
             segment_size: (datagrams.segment < datagrams.bytes.len()).then_some(datagrams.segment),
             src_ip: None,
         };
@@ -129,23 +133,32 @@ impl Socket for SystemSocket {
         let (mut is_full, mut had_error) = (false, false);
         loop {
             ready!(self.io.poll_send_ready(cx))?;
-            let sent = self.io.try_io(Interest::WRITABLE, || {
-                self.state.try_send(UdpSockRef::from(&self.io), &transmit)
-            });
+            let taken = self.taken.load(Ordering::Relaxed).min(datagrams.bytes.len());
+            let transmit = transmit(&datagrams.bytes[taken..]);
+            let sent = self.io.try_io(Interest::WRITABLE, || self.try_send(&transmit));
             let is_group = transmit.segment_size.is_some();
             if had_error && sent.as_ref().is_err_and(|error| is_too_long(error, is_group)) {
+                self.taken.store(0, Ordering::Relaxed);
                 if !datagrams.probes_mtu {
                     self.send_fragmented(&transmit);
                 }
                 return Poll::Ready(Err(self.too_long(&transmit)));
             }
             match sent {
+                Ok(bytes) if bytes < transmit.contents.len() => {
+                    self.taken.store(taken + bytes, Ordering::Relaxed);
+                    had_error = false;
+                }
                 // After an error of the socket (EPOLLERR), tokio takes it as writable from then on.
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock && is_full => break,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => is_full = true,
+                Err(e) if self.is_out_of_room(&e) => break,
                 // It may be the report about an earlier datagram: then this one is sent now.
                 Err(_) if !had_error => had_error = true,
-                other => return Poll::Ready(other),
+                other => {
+                    self.taken.store(0, Ordering::Relaxed);
+                    return Poll::Ready(other.map(|_| ()));
+                }
             }
         }
         self.poll_pause(cx);
@@ -195,8 +208,32 @@ impl SystemSocket {
             encapsulation,
             segmentation_offload: config.segmentation_offload,
             egress: Egress::of(local),
+            taken: AtomicUsize::new(0),
             pause: Mutex::default(),
         })
+    }
+
+    /// Returns the number of bytes that the system has taken: all of them over UDP, those of some datagrams over raw IP.
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<usize> {
+        #[cfg(target_os = "linux")]
+        if let (Encapsulation::None(share), Some(length)) = (&self.encapsulation, transmit.segment_size) {
+            let ecn = transmit.ecn.map_or(0, |ecn| ecn as u8);
+            return share
+                .marks
+                .send_batch(&self.io, transmit.destination, ecn, transmit.contents, length);
+        }
+        self.state.try_send(UdpSockRef::from(&self.io), transmit)?;
+        Ok(transmit.contents.len())
+    }
+
+    /// Whether an error means that the send buffer is full. Raw sockets of Linux say so by ENOBUFS, instead of EAGAIN; it may also be the queue of
+    /// the interface.
+    fn is_out_of_room(&self, error: &io::Error) -> bool {
+        match self.encapsulation {
+            Encapsulation::Udp => false,
+            #[cfg(target_os = "linux")]
+            Encapsulation::None(_) => error.raw_os_error() == Some(nix::errno::Errno::ENOBUFS as i32),
+        }
     }
 
     /// Lets the socket take packets, those that it is for.
