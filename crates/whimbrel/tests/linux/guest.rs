@@ -185,6 +185,16 @@ impl Guest {
         self.cables[interface].send(frame).unwrap();
     }
 
+    /// The cable of a device: for a thread that sends frames.
+    pub(crate) fn cable(&self, interface: usize) -> UnixDatagram {
+        self.cables[interface].try_clone().unwrap()
+    }
+
+    /// What comes from the guest, for a thread.
+    pub(crate) fn take_arrivals(&mut self) -> Receiver<Arrival> {
+        std::mem::replace(&mut self.arrivals, channel().1)
+    }
+
     /// All that kernel and program have said; to the last word, if they have ended.
     pub(crate) fn log(&self) -> String {
         let begin = Instant::now();

@@ -14,7 +14,11 @@ mod frame;
 mod guest;
 mod host;
 mod machine;
+#[expect(dead_code, reason = "of the tests of raw IP, which use all of it")]
+#[path = "../raw_ip/network.rs"]
+mod network;
 mod openings;
+mod raw_ip;
 
 use std::time::Duration;
 
