@@ -543,7 +543,19 @@ impl Association {
         association.map_or(0, |association| association.restarts())
     }
 
-    /// Its paths: state, windows, round-trip times, and how well each does; empty once it is over and forgotten.
+    /// Its paths: state, windows, round-trip times, MTU, and how well each does; empty once it is over and forgotten.
+    ///
+    /// # Examples
+    ///
+    /// The longest packets that each path carries, as far as the search has found it (RFC 8899):
+    ///
+    /// ```
+    /// # fn print(association: &whimbrel::Association) {
+    /// for path in association.paths() {
+    ///     println!("{} > {}: {} bytes", path.local, path.remote, path.mtu);
+    /// }
+    /// # }
+    /// ```
     pub fn paths(&self) -> Vec<PathInfo> {
         let state = self.handle.shared.lock();
         let association = state.endpoint.association(self.handle.id);

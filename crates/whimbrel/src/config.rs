@@ -9,6 +9,25 @@ use whimbrel_proto::{AssociationConfig, ConfigError};
 use crate::transport::Transport;
 
 /// Addresses, port and limits of a [`Stack`](crate::Stack).
+///
+/// # Examples
+///
+/// Extensions that are off by default: ECN, NR-SACK, which lets the sender free its memory earlier, and a smaller limit for the search for the
+/// MTU of each path (RFC 8899). Each is used as far as the peer has it too.
+///
+/// ```
+/// use whimbrel::{Stack, StackConfig};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let mut config = StackConfig::local(["127.0.0.1:0".parse()?]);
+/// config.association.ecn = Some(true);
+/// config.association.reporting.nr_sack = Some(true);
+/// config.association.max_mtu = Some(9000);
+/// let stack = Stack::bind(config)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct StackConfig {
     /// Local IP addresses and UDP ports, one socket each. UDP port 0 lets the system choose one, the same for all; over

@@ -1,4 +1,4 @@
-//! The pages and plots of the studies, and the tables of results in README.md.
+//! The pages and plots of the studies, the table of results in README.md, and the totals in the page of features.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,8 @@ use crate::generated::Generated;
 
 /// The folder of the studies.
 const STUDIES: &str = "studies";
+/// The page with the totals of all papers.
+const FEATURES: &str = "docs/features.md";
 
 /// Writes the pages of the studies, or lists those that are not current; removes pages and plots that are no longer generated.
 pub(super) fn pages(generated: &mut Generated) -> Outcome {
@@ -19,8 +21,10 @@ pub(super) fn pages(generated: &mut Generated) -> Outcome {
     let made = pages_in(folder.path())?;
     if let Some(results) = made.get("RESULTS.md") {
         let results = read(results)?;
-        let page = read(&root().join("README.md"))?;
-        generated.update("README.md", headline::with_table(&with_totals(&page, &results))?)?;
+        let readme = read(&root().join("README.md"))?;
+        generated.update("README.md", headline::with_table(&readme)?)?;
+        let features = read(&root().join(FEATURES))?;
+        generated.update(FEATURES, with_totals(&features, &results))?;
     }
     for (name, path) in &made {
         generated.update(&format!("{STUDIES}/{name}"), read(path)?)?;

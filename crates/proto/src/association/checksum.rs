@@ -16,6 +16,22 @@ impl Association {
 
     /// Returns whether packets are sent with a checksum of zero (RFC 9653 §5.2): the peer has offered to accept them, with the
     /// [method](crate::AssociationConfig::zero_checksum) of this end.
+    ///
+    /// # Examples
+    ///
+    /// An association whose packets DTLS carries; this is false until the handshake has shown that the peer offers the same:
+    ///
+    /// ```
+    /// use whimbrel_proto::{Association, AssociationConfig, ErrorDetection};
+    ///
+    /// let config = AssociationConfig {
+    ///     zero_checksum: Some(ErrorDetection::Dtls),
+    ///     ..AssociationConfig::default()
+    /// };
+    /// # fn report(association: &Association) {
+    /// println!("without CRC32c: {}", association.sends_zero_checksum());
+    /// # }
+    /// ```
     pub fn sends_zero_checksum(&self) -> bool {
         self.agreed.sends_zero_checksum
     }
