@@ -5,8 +5,8 @@ use crate::support::paths::{cut, path};
 use crate::support::{Fate, Host, Net};
 use whimbrel_control::Span;
 use whimbrel_proto::{
-    AssocId, AssociationConfig, AssociationStats, AuthConfig, CloseReason, Discard, Message, Reliability, SendError,
-    State,
+    AssocId, AssociationConfig, AssociationStats, AuthConfig, CloseReason, Discard, Event, Message, Reliability,
+    SendError, State,
 };
 use whimbrel_wire::{Chunk, ChunkType, ForwardTsn, MessageNumber, SkippedStream, SkippedStreams, Ssn, Tsn};
 
@@ -293,6 +293,44 @@ fn rfc_3758_3_5_f5_the_loss_of_a_message_that_gave_way_counts_as_a_loss() {
         assert!((26..30).all(|number| arrived(&net).contains(&number)));
         nothing_is_held(&net, a, b);
     }
+}
+
+// [3758:3.6-13]
+#[test]
+fn rfc_3758_3_6_the_reader_of_a_part_learns_that_the_rest_was_given_up() {
+    let config = AssociationConfig {
+        recv_buffer: 5000,
+        ..config()
+    };
+    let (mut net, a, b) = Net::established(1, &config);
+    net.auto_read = false;
+    net.send(Host::A, a, message(1, 20_000, Reliability::Retransmissions(0)));
+    net.send(Host::A, a, message(2, 100, Reliability::Full));
+    net.run_for(Span::from_secs(1));
+    let read = |net: &mut Net| {
+        let now = net.now;
+        let received = net.b.recv(now, b, &mut |_| {});
+        net.drain(Host::B);
+        received
+    };
+    let first = read(&mut net).expect("as much as the buffer holds");
+    assert!(first.begin && !first.end);
+    assert_eq!(read(&mut net), None);
+    // What comes next is lost.
+    lose(&mut net, &[0]);
+    net.run_for(Span::from_secs(5));
+    let ready = |event: &Event| *event == Event::DataReady;
+    assert!(net.events_of(Host::B).iter().rev().take(1).all(ready));
+    let mut last = read(&mut net).expect("news");
+    while !last.given_up {
+        assert!(!last.begin && !last.end, "{last:?}");
+        last = read(&mut net).expect("the end of the message");
+    }
+    assert_eq!((last.stream, last.ssn, last.len), (first.stream, first.ssn, 0));
+    let next = read(&mut net).expect("the next message");
+    assert!(next.begin && next.end && next.len == 100, "{next:?}");
+    assert_eq!(read(&mut net), None);
+    assert_eq!(given_up(&net), [(1, true)]);
 }
 
 #[test]
