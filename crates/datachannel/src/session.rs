@@ -484,7 +484,7 @@ impl Session {
                 if read.given_up && self.streams.get(read.stream).is_none() {
                     continue;
                 }
-                // Nothing more follows of a message that is given up: what is held of it is dropped, as when another one begins.
+                // Where a message begins, `on_part` drops what is held of an earlier one: the same is due when that one is given up.
                 let ends = (read.begin || read.given_up, read.end);
                 if self.streams.len_with(&read) > self.max_received {
                     self.abort_now(now, "a message is longer than this end accepts");

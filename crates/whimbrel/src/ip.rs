@@ -36,7 +36,7 @@ impl Share {
     }
 }
 
-/// The ECN bits of the packets that a raw socket sends in batches.
+/// The ECN bits of the packets that a raw socket sends.
 #[derive(Debug, Default)]
 pub(crate) struct Marks(AtomicU8);
 
@@ -62,6 +62,12 @@ impl Marks {
             self.0.store(ecn, Ordering::Relaxed);
         }
         let remote = remote.as_any();
+        if packets.len() <= length {
+            let (slice, mut control) = ([IoSlice::new(packets)], SendAncillaryBuffer::default());
+            let message = MMsgHdr::new_with_addr(&remote, &slice, &mut control);
+            sendmmsg(socket, &mut [message], SendFlags::empty())?;
+            return Ok(packets.len());
+        }
         let slices: Vec<[IoSlice<'_>; 1]> = packets
             .chunks(length.max(1))
             .take(BATCH)

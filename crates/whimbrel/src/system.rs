@@ -213,10 +213,11 @@ impl SystemSocket {
         })
     }
 
-    /// Returns the number of bytes that the system has taken: all of them over UDP, those of some datagrams over raw IP.
+    /// Returns the number of bytes that the system has taken: over UDP all of them, over raw IP perhaps only those of the first datagrams.
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<usize> {
         #[cfg(target_os = "linux")]
-        if let (Encapsulation::None(share), Some(length)) = (&self.encapsulation, transmit.segment_size) {
+        if let Encapsulation::None(share) = &self.encapsulation {
+            let length = transmit.segment_size.unwrap_or(transmit.contents.len());
             let ecn = transmit.ecn.map_or(0, |ecn| ecn as u8);
             return share
                 .marks
@@ -312,9 +313,7 @@ impl SystemSocket {
                 ..group.clone()
             };
             // What cannot be sent is lost.
-            let _ = self.io.try_io(Interest::WRITABLE, || {
-                self.state.try_send(UdpSockRef::from(&self.io), &single)
-            });
+            let _ = self.io.try_io(Interest::WRITABLE, || self.try_send(&single));
         }
     }
 

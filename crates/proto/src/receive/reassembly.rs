@@ -437,7 +437,7 @@ impl Receiver {
             .is_none_or(|(ppid, _)| self.store.get(head).ppid != ppid)
     }
 
-    /// Gives up incomplete messages, as the peer has restarted, which the user learns by itself.
+    /// Gives up incomplete messages, as the peer has restarted. The user learns that from the restart, not from each message.
     pub(crate) fn give_up_incomplete(&mut self) {
         self.end_partials(|partial| !partial.ended);
         self.partials.forget_given_up();

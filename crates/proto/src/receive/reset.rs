@@ -28,7 +28,7 @@ impl Receiver {
             self.waiting_reset.on_arrived(self.ready.tail);
         }
         let (streams, ..) = self.waiting_reset.get()?;
-        if !self.waiting_reset.is_read() || self.partials.has_any(streams) {
+        if !self.waiting_reset.is_read() || self.partials.has_any(streams) || self.partials.any_given_up() {
             return None;
         }
         let streams = self.waiting_reset.end()?;

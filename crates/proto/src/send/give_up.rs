@@ -1,8 +1,8 @@
 //! Messages that are given up (RFC 3758, RFC 7496).
 //!
 //! A message is given up when a part of it would be sent or retransmitted although its limit is reached, or when a message with more
-//! priority needs its room. FORWARD TSN reports it to the peer, once the chunks before are acknowledged. The loss of a chunk that is given up
-//! has counted as a loss before: congestion control and discriminators see no difference (RFC 7496 §3.1).
+//! priority needs its room. FORWARD TSN reports it to the peer, once the chunks before are acknowledged. The loss of a chunk counts
+//! for congestion control and discriminators before it leads to a give-up, and also after one, as far as missing reports show it (RFC 7496 §3.1).
 
 use whimbrel_control::{Seq, Time};
 use whimbrel_wire::{FORWARD_TSN_HEADER_LEN, Tsn};

@@ -418,6 +418,13 @@ impl SctpEnd {
                 end: received.end,
             };
             let sink = context.flow.sink_of(received.stream);
+            if received.given_up {
+                sink.forget_part(received.stream, received.unordered);
+                if !received.more && !is_over {
+                    return;
+                }
+                continue;
+            }
             if compares {
                 sink.compare(&delivery, &content);
                 content.clear();

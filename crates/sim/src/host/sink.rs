@@ -204,6 +204,12 @@ impl Sink {
         }
     }
 
+    /// The rest of a message, of which parts were delivered, will not arrive.
+    #[cold]
+    pub(crate) fn forget_part(&mut self, stream: u16, unordered: bool) {
+        self.partial.retain(|(s, u, _)| (*s, *u) != (stream, unordered));
+    }
+
     #[inline]
     fn finish(&mut self, now: Time, window: Window, delivery: &Delivery) {
         let Some((number, created)) = self.pending.take(delivery.number) else {

@@ -3,7 +3,7 @@
 use crate::chore::Outcome;
 use crate::process;
 
-/// Names of the test programs that only compute; there is one of a name in each crate at most.
+/// Names of the test programs that only compute. Several crates have programs of these names.
 const COMPUTING: [&str; 2] = ["suite", "memory"];
 
 /// Returns the arguments that select the tests that compute.
@@ -60,13 +60,17 @@ mod tests {
 
     #[test]
     fn each_test_program_of_the_workspace_is_in_one_lane() {
-        let waiting = waiting().expect("cargo describes the workspace");
-        assert!(waiting.iter().any(|name| name == "transfer"), "{waiting:?}");
-        let computing = computing();
-        for name in COMPUTING {
-            assert!(computing.iter().any(|argument| argument == name));
-            assert!(!waiting.iter().any(|argument| argument == name));
-        }
+        let metadata = process::cargo(&["metadata", "--no-deps", "--format-version", "1"])
+            .output()
+            .expect("cargo");
+        let all = programs(&String::from_utf8(metadata.stdout).expect("text")).expect("metadata");
+        let named = |arguments: Vec<String>| {
+            let pairs = arguments.windows(2).filter(|pair| pair[0] == "--test");
+            pairs.map(|pair| pair[1].clone()).collect::<Vec<_>>()
+        };
+        let mut both = [named(computing()), named(waiting().expect("metadata"))].concat();
+        both.sort();
+        assert_eq!(both, all.into_iter().collect::<Vec<_>>());
     }
 
     #[test]

@@ -16,6 +16,8 @@ use crate::{packages, process};
 
 /// What the test harness prints of a test after a minute.
 const SLOW: &str = " has been running for over 60 seconds";
+/// How the test harness begins the last line of a program.
+const RESULT: &str = "test result: ";
 /// The environment variable with the path of the file that lists tests that were not run (see `crates/testkit`).
 pub(crate) const LIST: &str = "WHIMBREL_NOT_RUN";
 /// Prefixes of lines in that file.
@@ -151,20 +153,29 @@ impl Totals {
         // The end of the output is seen once nobody has the other end of the pipe.
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let lines = process::lines_of(output);
+        let failed_before = self.failed;
         let mut block: Option<Vec<String>> = None;
-        // The first line comes when everything is built.
-        let mut line = lines.recv().map_err(|_| RecvTimeoutError::Disconnected);
-        while let Ok(read) = line {
+        // A program that has begun and printed no result.
+        let mut running: Option<String> = None;
+        let line = loop {
+            // Before the first program, cargo builds, or waits for another cargo.
+            let line = match block {
+                None => lines.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(_) => lines.recv_timeout(process::SILENCE),
+            };
+            let Ok(read) = line else { break line };
             self.read(&read);
             if begins_a_program(&read) {
                 show(block.replace(Vec::new()));
+                self.fail_without_result(running.replace(read.trim().to_owned()));
+            } else if read.starts_with(RESULT) {
+                running = None;
             }
             match &mut block {
                 Some(block) => block.push(read),
                 None => say(&read),
             }
-            line = lines.recv_timeout(process::SILENCE);
-        }
+        };
         show(block);
         let is_running = |child: &mut Child| child.try_wait().is_ok_and(|status| status.is_none());
         if line == Err(RecvTimeoutError::Timeout) && is_running(&mut child) {
@@ -176,10 +187,18 @@ impl Totals {
             ));
         }
         let status = child.wait().map_err(|e| format!("lost the tests: {e}"))?;
-        if !status.success() && self.failed == 0 {
+        self.fail_without_result(running);
+        if !status.success() && self.failed == failed_before {
             return Err(format!("{} failed: {status}", process::line(command)));
         }
         Ok(())
+    }
+
+    /// A program has begun, and ended without a result.
+    fn fail_without_result(&mut self, program: Option<String>) {
+        if let Some(program) = program {
+            self.fail(format!("{program} ended without a result"));
+        }
     }
 
     /// Runs the tests of the example with a workspace of its own.
@@ -323,7 +342,7 @@ impl Totals {
                 self.slow.retain(|slow| slow != name);
             }
         }
-        if let Some(result) = line.strip_prefix("test result: ") {
+        if let Some(result) = line.strip_prefix(RESULT) {
             self.programs += 1;
             for part in result.split([';', '.']) {
                 let mut words = part.split_whitespace();
@@ -406,6 +425,13 @@ mod tests {
         ]));
         assert_eq!(totals.summary(), "total: 1 passed, 0 failed, 0 ignored, 0 not run");
         assert!(totals.conclude(Instant::now(), false).is_ok());
+        // Another program, beside failures of the first one.
+        totals.follow(Command::new("sh").args([
+            "-c",
+            "echo '     Running tests/b.rs' >&2; echo 'test a ... FAILED'; echo 'test result: FAILED. 0 passed; 1 failed'; \
+             echo '     Running tests/c.rs' >&2; exit 101",
+        ]));
+        assert_eq!(totals.failures, ["a", "Running tests/c.rs ended without a result"]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use whimbrel_wire::{ForwardTsn, MessageNumber, SkippedStream, SkippedStreams};
 
 use super::*;
+use crate::StreamList;
 
 fn gives_up() -> ReceiverConfig {
     ReceiverConfig {
@@ -318,6 +319,17 @@ fn rfc_3758_3_6_the_reader_learns_that_a_message_read_in_parts_will_not_be_compl
     let mut receiver = read_in_part();
     receiver.give_up_incomplete();
     assert!(!receiver.has_message());
+}
+
+/// RFC 6525 §5.2.2: what the reader gets after a reset belongs to the next use of the stream.
+#[test]
+fn a_stream_is_reset_once_the_reader_knows_what_was_given_up() {
+    let mut receiver = read_in_part();
+    receiver.want_reset(Tsn(5), StreamList::of([0]));
+    forward(&mut receiver, 5, &[(0, 0)]);
+    assert_eq!(receiver.try_reset(), None);
+    expect_given_up(&mut receiver, 0);
+    assert!(receiver.try_reset().is_some());
 }
 
 #[test]

@@ -187,12 +187,12 @@ impl Outstanding {
         Some(given_up)
     }
 
-    /// Watches a chunk, whose message is given up, if it is in flight.
+    /// Watches a chunk, whose message is given up, if it is in flight and missing reports could still declare it lost.
     fn watch(&mut self, seq: Seq) {
         let position = self.position_here(seq);
         let in_flight = self
             .slot(seq)
-            .filter(|slot| slot.fate == Fate::InFlight && !slot.unreported);
+            .filter(|slot| slot.fate == Fate::InFlight && !slot.unreported && !slot.fast_retransmitted);
         let Some(slot) = in_flight else { return };
         let (path, chunk) = (
             slot.path,
@@ -201,7 +201,7 @@ impl Outstanding {
                 position,
                 seq,
                 bytes: slot.chunk_len(),
-                missing: 0,
+                missing: slot.missing,
             },
         );
         if let Some(limits) = &mut self.limits {

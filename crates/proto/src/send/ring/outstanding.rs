@@ -17,7 +17,7 @@
 //! | `sequences`, `copies` | `path_sequence.rs`, `copies.rs`, called from all files |
 //! | `ordered` | `push`, `pop`, `ordered_messages` |
 //! | `streams` | `pop`, `free`; [`StreamBuffers`] by `send/buffer.rs` and `send/give_up.rs` |
-//! | `limits` | `push`, `pop`, `give_up_message.rs`; `lost.rs` counts retransmissions; what is watched also by `process_sack.rs` and `lost.rs` |
+//! | `limits` | `push`, `pop`, `give_up_message.rs`; `lost.rs` counts retransmissions; its list of watched chunks also by `process_sack.rs` and `lost.rs` |
 
 use std::collections::VecDeque;
 

@@ -118,7 +118,7 @@ impl Outstanding {
             self.count_missing_reports(htna, rules.in_recovery && advanced, rules.limit, observer);
         }
         if self.limits.is_some() {
-            self.count_given_up(rules.limit, observer);
+            self.count_given_up(advanced, rules.limit, observer);
         }
         // One missing report for data that the receiver reneged on, unless newly acknowledged data has reported it (§6.2.1 D iii).
         for seq in &reneged {
@@ -390,12 +390,15 @@ impl Outstanding {
 
     /// Counts missing reports for chunks that were in flight when they were given up. The loss of one is reported; it is not retransmitted.
     // [3758:3.5-23]
-    fn count_given_up(&mut self, limit: u8, observer: &mut impl SackObserver) {
+    fn count_given_up(&mut self, advanced: bool, limit: u8, observer: &mut impl SackObserver) {
         let Some(mut limits) = self.limits.take() else { return };
+        if advanced {
+            limits.watched.pass(self.base);
+        }
         for path in 0..self.acks.len() {
             let Some(latest) = self.acks[path].latest else { continue };
-            let is_settled = |seq| seq < self.base || self.reported.holds(seq);
-            for chunk in limits.watched.on_reported(path, latest, limit, is_settled) {
+            let has_arrived = |seq| seq < self.base || self.reported.holds(seq);
+            for chunk in limits.watched.on_reported(path, latest, limit, has_arrived) {
                 let tsn = self.tsn(chunk.seq);
                 let ack = &mut self.acks[path];
                 ack.lose(chunk.position, tsn, chunk.bytes);

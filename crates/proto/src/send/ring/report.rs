@@ -78,12 +78,12 @@ impl PathAck {
 
     /// Records a chunk declared lost.
     pub(super) fn lose(&mut self, position: Seq, tsn: Tsn, bytes: u64) {
-        if self.lost == 0 {
+        if self.lost == 0 || position < self.first_lost {
             self.first_lost = position;
             self.lost_tsn = tsn;
         }
         self.lost += 1;
-        self.last_lost = position;
+        self.last_lost = self.last_lost.max(position);
         self.lost_bytes += bytes;
     }
 }

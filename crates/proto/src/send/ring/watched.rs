@@ -1,14 +1,17 @@
 //! Chunks that were in flight when their message was given up.
 //!
 //! They are not outstanding any more, but still in the network: if one of them is lost, congestion control has to learn it (RFC 3758 §3.5 F5).
-//! As for other chunks, missing reports tell: those of SACKs that newly acknowledge data sent after the chunk on its path. A timeout of the path
-//! needs no reports; the cumulative ack point passes a chunk with the answer to the FORWARD TSN, whether it has arrived or not.
+//! As for other chunks, missing reports tell: those of SACKs that newly acknowledge data sent after the chunk on its path. A chunk is watched no
+//! longer once the cumulative ack point has passed it, which the answer to a FORWARD TSN does whether the chunk has arrived or not, and once a timeout
+//! of its path has counted for all that was in flight there.
+
+use std::collections::VecDeque;
 
 use whimbrel_control::{Seq, Time};
 
 /// The chunks, by path, in the order in which they were sent. A path on which none was given up in flight may have no entry.
 #[derive(Debug, Default)]
-pub(super) struct Watched(Vec<Vec<WatchedChunk>>);
+pub(super) struct Watched(Vec<VecDeque<WatchedChunk>>);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WatchedChunk {
@@ -32,39 +35,53 @@ impl Watched {
     pub(super) fn add(&mut self, path: u8, chunk: WatchedChunk) {
         let path = usize::from(path);
         if self.0.len() <= path {
-            self.0.resize_with(path + 1, Vec::new);
+            self.0.resize_with(path + 1, VecDeque::new);
         }
         let chunks = &mut self.0[path];
         let place = chunks.partition_point(|known| known.key() < chunk.key());
         chunks.insert(place, chunk);
     }
 
-    /// A SACK newly acknowledges a transmission on a path, which this is the latest of: counts a missing report for each chunk before it, unless
-    /// its fate is known (`is_settled`), and returns those with as many as the limit.
+    /// A SACK newly acknowledges transmissions on a path, of which `latest` was sent last: counts a missing report for each chunk that was sent before
+    /// it, unless the peer has the chunk, and returns those with as many as the limit.
     pub(super) fn on_reported(
         &mut self,
         path: usize,
         latest: (Time, Seq),
         limit: u8,
-        is_settled: impl Fn(Seq) -> bool,
+        has_arrived: impl Fn(Seq) -> bool,
     ) -> Vec<WatchedChunk> {
         let mut lost = Vec::new();
-        if let Some(chunks) = self.0.get_mut(path) {
-            chunks.retain_mut(|chunk| {
-                if chunk.key() >= latest {
-                    return true;
-                }
-                if is_settled(chunk.seq) {
-                    return false;
-                }
-                chunk.missing += 1;
-                if chunk.missing >= limit {
-                    lost.push(*chunk);
-                }
-                chunk.missing < limit
-            });
+        let Some(chunks) = self.0.get_mut(path) else {
+            return lost;
+        };
+        // Only these are looked at: each a few times at most, until it has arrived or is lost.
+        let before = chunks.partition_point(|chunk| chunk.key() < latest);
+        let mut kept = 0;
+        for place in 0..before {
+            let mut chunk = chunks[place];
+            if has_arrived(chunk.seq) {
+                continue;
+            }
+            chunk.missing = chunk.missing.saturating_add(1);
+            if chunk.missing >= limit {
+                lost.push(chunk);
+            } else {
+                chunks[kept] = chunk;
+                kept += 1;
+            }
         }
+        chunks.drain(kept..before);
         lost
+    }
+
+    /// The cumulative ack point has passed everything below this position. A chunk behind one that was sent before it and is above goes later.
+    pub(super) fn pass(&mut self, base: Seq) {
+        for chunks in &mut self.0 {
+            while chunks.front().is_some_and(|chunk| chunk.seq < base) {
+                chunks.pop_front();
+            }
+        }
     }
 
     /// A timeout has declared all data in flight on a path lost.
@@ -75,7 +92,7 @@ impl Watched {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        let chunks = self.0.iter().map(Vec::capacity).sum::<usize>() * size_of::<WatchedChunk>();
-        self.0.capacity() * size_of::<Vec<WatchedChunk>>() + chunks
+        let chunks = self.0.iter().map(VecDeque::capacity).sum::<usize>() * size_of::<WatchedChunk>();
+        self.0.capacity() * size_of::<VecDeque<WatchedChunk>>() + chunks
     }
 }

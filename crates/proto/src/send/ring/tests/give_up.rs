@@ -277,3 +277,75 @@ fn after_a_timeout_the_loss_of_a_chunk_that_was_given_up_is_not_reported_again()
         assert_eq!(lost_given_up(&mut ring), (0, 0, 0));
     }
 }
+
+// [3758:3.5-23]
+#[test]
+fn missing_reports_before_the_give_up_count() {
+    let mut ring = ring(&[0, 1, 2, 3, 4, 5].map(|number| (1, true, number, WHOLE, NEVER)));
+    sack(&mut ring, 1, &[(2, 3)]);
+    sack(&mut ring, 1, &[(2, 4)]);
+    ring.give_up(1).unwrap();
+    sack(&mut ring, 1, &[(2, 5)]);
+    assert_eq!(lost_given_up(&mut ring), (1, 1, 1));
+}
+
+// [3758:3.5-23]
+#[test]
+fn a_lost_retransmission_counts_no_more_than_without_the_give_up() {
+    let mut ring = ring(&[0, 1, 2, 3, 4, 5, 6, 7].map(|number| (1, true, number, WHOLE, NEVER)));
+    sack(&mut ring, 0, &[(1, 4)]);
+    for at in [4, 5] {
+        sack(&mut ring, 0, &[(1, at + 1)]);
+    }
+    assert!(ring.next_lost().is_some_and(|lost| lost.seq == 0));
+    let _ = ring.retransmit(0, PathId(0), Time::from_nanos(9));
+    ring.give_up(0).unwrap();
+    for seq in 8..12 {
+        let chunk = Fragment {
+            stream: 1,
+            unordered: true,
+            number: seq,
+            ..fragment(100)
+        };
+        ring.push(chunk, PathId(0), Time::from_nanos(10));
+    }
+    for end in 9..=12 {
+        sack(&mut ring, 0, &[(1, end)]);
+        assert_eq!(lost_given_up(&mut ring), (0, 0, 0), "{end}");
+    }
+}
+
+#[test]
+fn losses_of_both_kinds_are_in_order() {
+    let mut ring = ring(&[0, 1, 2, 3, 4, 5, 6, 7].map(|number| (1, true, number, WHOLE, NEVER)));
+    ring.give_up(0).unwrap();
+    for end in [3, 4, 5] {
+        sack(&mut ring, 0, &[(2, end)]);
+    }
+    let ack = *ring.take_report().of(PathId(0));
+    assert_eq!((ack.lost, ack.lost_given_up), (2, 1));
+    assert_eq!((ack.first_lost, ack.last_lost, ack.lost_tsn), (0, 1, Tsn(1)));
+}
+
+/// Each chunk is given up before it is acknowledged, and none is ever credited.
+// [3758:3.5-23]
+#[test]
+fn what_the_ack_point_has_passed_is_watched_no_longer() {
+    let mut ring = ring(&[]);
+    let mut most = 0;
+    for number in 0..1000 {
+        let chunk = Fragment {
+            stream: 1,
+            number,
+            ..fragment(100)
+        };
+        ring.push(chunk, PathId(0), Time::from_nanos(number.into()));
+        ring.limit_last(NEVER);
+        if number > 0 {
+            ring.give_up(u64::from(number) - 1).unwrap();
+            sack(&mut ring, number.into(), &[]);
+        }
+        most = most.max(ring.heap_bytes());
+    }
+    assert!(most < 4000, "{most}");
+}
