@@ -1,7 +1,6 @@
 //! `cargo xtask test`: runs all tests and prints a summary line.
 
 mod examples;
-mod lanes;
 mod machine;
 mod python;
 
@@ -16,6 +15,9 @@ use crate::{packages, process};
 
 /// What the test harness prints of a test after a minute.
 const SLOW: &str = " has been running for over 60 seconds";
+/// The suites of all crates; tests in real time, with sockets or beside other programs have test programs of their own.
+const QUICK: [&str; 6] = ["--lib", "--bins", "--test", "suite", "--test", "memory"];
+const NO_ARGUMENTS: [&str; 0] = [];
 /// How the test harness begins the last line of a program.
 const RESULT: &str = "test result: ";
 /// The environment variable with the path of the file that lists tests that were not run (see `crates/testkit`).
@@ -73,39 +75,21 @@ pub(crate) fn run(args: &Args) -> Outcome {
         settings: settings.path(),
     };
     match filter {
-        None => totals = side_by_side(&tests)?,
+        None => {
+            totals.follow(&mut tests.cargo(&NO_ARGUMENTS));
+            // Without a test program, the build has failed, and the command that the others run is not that of this code.
+            if totals.programs > 0 {
+                totals.example(&tests);
+                totals.python(python::test(true));
+            }
+        }
         Some("str0m") => totals.example(&tests),
-        Some("quick") => totals.follow(&mut tests.cargo(&lanes::computing())),
+        Some("quick") => totals.follow(&mut tests.cargo(&QUICK)),
         Some(filter) => totals.follow(&mut tests.cargo(&[filter])),
     }
     let noted = std::fs::read_to_string(list.path()).map_err(|e| format!("lost the list of tests not run: {e}"))?;
     noted.lines().for_each(|line| totals.note(line));
     totals.conclude(start, args.strict)
-}
-
-/// Builds all tests of the workspace and runs them, those of the example and those of the Python package, in two lanes side by side: those
-/// that compute have the lowest priority, so that they do not delay what the others measure in real time.
-fn side_by_side(tests: &Tests<'_>) -> Outcome<Totals> {
-    process::run(&mut process::cargo(&["test", "--workspace", "--no-run"]))?;
-    let waiting = lanes::waiting()?;
-    note("Two lanes run side by side. What a test program prints is shown when it has ended.");
-    Ok(std::thread::scope(|scope| {
-        let computing = scope.spawn(|| {
-            // On Linux, this is the priority of the thread and of the programs that it starts.
-            #[cfg(target_os = "linux")]
-            let _ = rustix::process::setpriority_process(None, 19);
-            let mut totals = Totals::default();
-            totals.follow(&mut tests.cargo(&lanes::computing()));
-            totals.follow(&mut tests.cargo(&["--doc"]));
-            totals.python(python::test(true));
-            totals
-        });
-        let mut totals = Totals::default();
-        totals.follow(&mut tests.cargo(&waiting));
-        totals.example(tests);
-        totals.add(computing.join().expect("the lane does not panic"));
-        totals
-    }))
 }
 
 /// What the commands that run tests have in common.
@@ -131,8 +115,7 @@ impl Tests<'_> {
 }
 
 impl Totals {
-    /// Runs tests by cargo and adds their results. What a test program prints is shown once it has ended, so that programs that run side by
-    /// side can be told apart; what cargo prints before, at once.
+    /// Runs tests by cargo, prints what they print, and adds their results.
     fn follow(&mut self, command: &mut Command) {
         note(&format!("$ {}", process::line(command)));
         if let Err(message) = self.try_to_follow(command) {
@@ -154,29 +137,26 @@ impl Totals {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let lines = process::lines_of(output);
         let failed_before = self.failed;
-        let mut block: Option<Vec<String>> = None;
+        let mut has_begun = false;
         // A program that has begun and printed no result.
         let mut running: Option<String> = None;
         let line = loop {
             // Before the first program, cargo builds, or waits for another cargo.
-            let line = match block {
-                None => lines.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                Some(_) => lines.recv_timeout(process::SILENCE),
+            let line = if has_begun {
+                lines.recv_timeout(process::SILENCE)
+            } else {
+                lines.recv().map_err(|_| RecvTimeoutError::Disconnected)
             };
             let Ok(read) = line else { break line };
+            say(&read);
             self.read(&read);
             if begins_a_program(&read) {
-                show(block.replace(Vec::new()));
+                has_begun = true;
                 self.fail_without_result(running.replace(read.trim().to_owned()));
             } else if read.starts_with(RESULT) {
                 running = None;
             }
-            match &mut block {
-                Some(block) => block.push(read),
-                None => say(&read),
-            }
         };
-        show(block);
         let is_running = |child: &mut Child| child.try_wait().is_ok_and(|status| status.is_none());
         if line == Err(RecvTimeoutError::Timeout) && is_running(&mut child) {
             process::end(&mut child);
@@ -206,23 +186,6 @@ impl Totals {
         match examples::ready() {
             Ok(command) => self.follow(&mut tests.prepare(command)),
             Err(reason) => self.not_run_at_all("str0m::all tests of the example", &reason),
-        }
-    }
-
-    /// Adds the results of other tests.
-    fn add(&mut self, other: Self) {
-        self.programs += other.programs;
-        self.passed += other.passed;
-        self.failed += other.failed;
-        self.ignored += other.ignored;
-        self.failures.extend(other.failures);
-        for (to, from) in [
-            (&mut self.not_run, other.not_run),
-            (&mut self.not_run_in_part, other.not_run_in_part),
-        ] {
-            for (reason, tests) in from {
-                to.entry(reason).or_default().extend(tests);
-            }
         }
     }
 
@@ -365,13 +328,6 @@ impl Totals {
     }
 }
 
-/// Prints what a test program has printed.
-fn show(block: Option<Vec<String>>) {
-    if let Some(block) = block {
-        say(&block.join("\n"));
-    }
-}
-
 /// Returns whether cargo prints this line before it runs a test program.
 fn begins_a_program(line: &str) -> bool {
     let line = line.trim_start();
@@ -395,21 +351,6 @@ mod tests {
             (2, 6, 1, 2)
         );
         assert_eq!(totals.failures, ["a::c"]);
-    }
-
-    #[test]
-    fn totals_of_lanes_are_added() {
-        let mut totals = Totals::default();
-        totals.read("test result: ok. 5 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 1.20s");
-        totals.note("NOT RUN: a::b: no room");
-        let mut other = Totals::default();
-        other.read("test c ... FAILED");
-        other.read("test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s");
-        other.note("NOT RUN: c::d: no room");
-        totals.add(other);
-        assert_eq!(totals.summary(), "total: 4 passed, 1 failed, 2 ignored, 2 not run");
-        assert_eq!(totals.report(), "FAILED c\nNOT RUN: no room:\n    a::b\n    c::d");
-        assert!(totals.conclude(Instant::now(), false).is_err());
     }
 
     #[test]
